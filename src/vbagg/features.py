@@ -1,0 +1,131 @@
+"""Landmark features: `f(x) = base + A(x) v + r(x)`, `v ~ N(0, I)`, `r` the Gaussian residual (MATH (2), (11)).
+
+The columns of `A` are a constant (the unknown mean), then one group per additive component of the kernel: exact
+feature columns for a linear component, `K_xZ L^-T` with its own landmarks for any other. Residuals of the
+components add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vbagg.kernels import Kernel
+
+Array = jax.Array
+JITTER = 1e-8
+MAX_JITTER = 1e-3
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """Structure of the latent function: additive components and the prior sd of the constant mean."""
+
+    components: tuple[Kernel, ...]
+    mean_sd: float
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Basis:
+    """Numbers of the latent function: kernel log-parameters, landmarks and inverse factors per component."""
+
+    kernel: tuple
+    landmarks: tuple[Array | None, ...]
+    inverse_factor: tuple[Array | None, ...]
+
+
+def make_basis(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple, jitter: tuple) -> Basis:
+    """Factorise each component's `K_ZZ + jitter * scale * I = L L^T` and invert `L`, in float64."""
+    inverses: list[Array | None] = []
+    for component, params, Z, relative in zip(
+        feature_map.components, kernel_params, landmarks, jitter, strict=True
+    ):
+        if component.exact_features:
+            inverses.append(None)
+            continue
+        K = component.matrix(params, Z, Z)
+        eye = jnp.eye(len(Z), dtype=K.dtype)
+        L = jnp.linalg.cholesky(K + relative * jnp.mean(jnp.diagonal(K)) * eye)
+        inverses.append(jax.scipy.linalg.solve_triangular(L, eye, lower=True))
+    return Basis(kernel_params, landmarks, tuple(inverses))
+
+
+def needed_jitter(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple) -> tuple[float, ...]:
+    """Smallest relative jitter (powers of ten from `JITTER`) with which each component factorises."""
+    chosen = []
+    for component, params, Z in zip(feature_map.components, kernel_params, landmarks, strict=True):
+        relative = JITTER
+        if not component.exact_features:
+            K = np.asarray(_kernel_matrix(component, params, Z))
+            while relative < MAX_JITTER and not _factorises(K + relative * np.mean(np.diag(K)) * np.eye(len(K))):
+                relative *= 10
+        chosen.append(relative)
+    return tuple(chosen)
+
+
+@partial(jax.jit, static_argnums=0)
+def _kernel_matrix(component: Kernel, params: tuple, Z: Array) -> Array:
+    return component.matrix(params, Z, Z)
+
+
+def _factorises(K: np.ndarray) -> bool:
+    try:
+        return bool(np.all(np.isfinite(np.linalg.cholesky(K))))
+    except np.linalg.LinAlgError:
+        return False
+
+
+def features(feature_map: FeatureMap, basis: Basis, X: Array) -> Array:
+    """Feature columns `A` (n, m) of the rows of X."""
+    columns = [jnp.full((*X.shape[:-1], 1), feature_map.mean_sd, dtype=X.dtype)]
+    for component, params, Z, inverse in zip(
+        feature_map.components, basis.kernel, basis.landmarks, basis.inverse_factor, strict=True
+    ):
+        if inverse is None:
+            columns.append(component.features(params, X))
+        else:
+            columns.append(component.matrix(params, X, Z) @ inverse.T)
+    return jnp.concatenate(columns, axis=-1)
+
+
+def residual_diagonal(feature_map: FeatureMap, basis: Basis, X: Array, A: Array) -> Array:
+    """`R_ii` of MATH (2), clamped at zero; the constant and exact features leave no residual."""
+    total = jnp.zeros(X.shape[:-1], X.dtype)
+    for component, params, own in _landmark_columns(feature_map, basis, A):
+        total += jnp.maximum(component.diag(params, X) - jnp.sum(own**2, axis=-1), 0.0)
+    return total
+
+
+def residual_block(feature_map: FeatureMap, basis: Basis, X: Array, A: Array) -> Array:
+    """`R_ij` of MATH (2) among the rows of one bag, its diagonal clamped at zero."""
+    R = jnp.zeros((len(X), len(X)), X.dtype)
+    for component, params, own in _landmark_columns(feature_map, basis, A):
+        R += component.matrix(params, X, X) - own @ own.T
+    diagonal = jnp.diagonal(R)
+    return R + jnp.diag(jnp.maximum(diagonal, 0.0) - diagonal)
+
+
+def _landmark_columns(feature_map: FeatureMap, basis: Basis, A: Array) -> Iterator[tuple[Kernel, Any, Array]]:
+    """Components that have landmarks, with their parameters and columns of `A`."""
+    at = 1
+    for component, params, Z in zip(feature_map.components, basis.kernel, basis.landmarks, strict=True):
+        width = len(component.columns_used) if component.exact_features else len(Z)
+        if not component.exact_features:
+            yield component, params, A[..., at : at + width]
+        at += width
+
+
+def feature_count(landmarks: tuple, feature_map: FeatureMap) -> int:
+    """Number of columns of `A`."""
+    counts = [
+        len(c.columns_used) if c.exact_features else len(Z)
+        for c, Z in zip(feature_map.components, landmarks, strict=True)
+    ]
+    return 1 + sum(counts)

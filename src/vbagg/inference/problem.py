@@ -1,0 +1,168 @@
+"""A fitting problem: chunks of bags, compiled sums over them, and nothing `n`-sized outside this file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vbagg.chunks import Chunk
+from vbagg.elbo import Parameters, Spec, Staged, data_term, kl_divergence, stage
+from vbagg.features import feature_count, needed_jitter
+from vbagg.moments import mean_and_jacobian
+
+Array = jax.Array
+# matrix products come from a library: lighter compilation loses nothing measurable at run time
+compiled = partial(partial, jax.jit, compiler_options={"xla_backend_optimization_level": 1})
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """`q(v) = N(mu, factor factor^T)` over the whitened weights."""
+
+    mu: np.ndarray
+    factor: np.ndarray
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """`Sigma`."""
+        return self.factor @ self.factor.T
+
+    def kl(self) -> float:
+        """KL divergence from the prior `N(0, I)`, MATH (4)."""
+        log_det = 2 * np.sum(np.log(np.abs(np.diag(self.factor))))
+        return 0.5 * float(np.sum(self.factor**2) + self.mu @ self.mu - len(self.mu) - log_det)
+
+
+@compiled(static_argnames=("spec", "collapse"))
+def _stage(spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, collapse: bool) -> Staged:
+    return stage(spec, parameters, jitter, chunk, collapse)
+
+
+@compiled(static_argnames=("spec",))
+def _value_and_slopes(spec: Spec, p: dict, staged: Staged, mu: Array, sigma: Array) -> tuple[Array, tuple]:
+    def value(mu: Array, sigma: Array) -> Array:
+        return data_term(spec, p, staged, mu, jnp.linalg.cholesky(sigma))
+
+    return jax.value_and_grad(value, argnums=(0, 1))(mu, sigma)
+
+
+@compiled(static_argnames=("spec",))
+def _value(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> Array:
+    return data_term(spec, p, staged, mu, factor)
+
+
+@compiled(static_argnames=("spec",))
+def _gauss_newton(spec: Spec, p: dict, staged: Staged, mu: Array) -> tuple[Array, Array, Array]:
+    T, J = mean_and_jacobian(spec.link, staged.moments, mu)
+
+    def log_prob(T: Array) -> Array:
+        return spec.likelihood.log_prob(staged.y, T, staged.aux, p)
+
+    value, slope = jax.jvp(log_prob, (T,), (jnp.ones_like(T),))
+    weight = staged.valid * spec.likelihood.fisher(T, staged.aux, p)
+    return jnp.sum(staged.valid * value), J.T @ (staged.valid * slope), (J.T * weight) @ J
+
+
+@compiled(static_argnames=("spec", "collapse"))
+def _parameter_slopes(
+    spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, mu: Array, factor: Array, collapse: bool
+) -> Parameters:
+    def value(parameters: Parameters) -> Array:
+        return data_term(spec, parameters.likelihood, stage(spec, parameters, jitter, chunk, collapse), mu, factor)
+
+    return jax.grad(value)(parameters)
+
+
+class Problem:
+    """Sums over chunks for one model and data set.
+
+    Parameters
+    ----------
+    spec
+        What is computed.
+    chunks
+        The bags.
+    memory
+        Bytes that staged chunks may keep; beyond it they are staged anew at each pass.
+    """
+
+    def __init__(self, spec: Spec, chunks: list[Chunk], landmarks: tuple, memory: float) -> None:
+        self.spec, self.chunks, self.memory = spec, chunks, memory
+        self.n_features = feature_count(landmarks, spec.feature_map)
+        self.collapse = [self._worth_collapsing(chunk) for chunk in chunks]
+        self.n_bags = int(sum(np.sum(chunk.valid) for chunk in chunks))
+        self.evaluations = 0
+        self.max_jitter = 0.0
+
+    def _worth_collapsing(self, chunk: Chunk) -> bool:
+        if self.spec.approximation not in ("matched", "taylor"):
+            return False
+        if self.spec.link.name == "identity":
+            return True
+        b, n = chunk.shape
+        m = self.n_features
+        direct, collapsed = n * m * m + n * n * m * (chunk.residual == "exact"), 2 * m**3
+        total = sum(c.shape[0] for c in self.chunks)
+        return self.spec.link.name == "square" and collapsed < direct and 16 * total * m * m < self.memory
+
+    def at(self, parameters: Parameters) -> "StagedProblem":
+        """The problem for given kernel and likelihood parameters."""
+        jitter = needed_jitter(self.spec.feature_map, parameters.kernel, parameters.landmarks)
+        self.max_jitter = max(self.max_jitter, *jitter)
+        return StagedProblem(self, parameters, jitter)
+
+
+class StagedProblem:
+    """A problem with its parameters fixed: functions of `q` alone."""
+
+    def __init__(self, problem: Problem, parameters: Parameters, jitter: tuple) -> None:
+        self.problem, self.spec = problem, problem.spec
+        self.parameters, self.jitter = parameters, jitter
+        self._kept: dict[int, Staged] = {}
+        self._bytes = 0
+
+    def _staged(self, index: int) -> Staged:
+        if index in self._kept:
+            return self._kept[index]
+        problem = self.problem
+        staged = _stage(self.spec, self.parameters, self.jitter, problem.chunks[index], problem.collapse[index])
+        size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
+        if self._bytes + size <= problem.memory:
+            self._kept[index] = staged
+            self._bytes += size
+        return staged
+
+    def _sum(self, function, *arguments):
+        total = None
+        for index in range(len(self.problem.chunks)):
+            part = function(self.spec, self.parameters.likelihood, self._staged(index), *arguments)
+            total = part if total is None else jax.tree.map(jnp.add, total, part)
+        return jax.tree.map(np.asarray, total)
+
+    def evaluate(self, q: Gaussian) -> tuple[float, np.ndarray, np.ndarray]:
+        """ELBO and the data term's gradients in `mu` and `Sigma`."""
+        self.problem.evaluations += 1
+        value, (d_mu, d_sigma) = self._sum(_value_and_slopes, q.mu, q.covariance)
+        return float(value) - q.kl(), d_mu, (d_sigma + d_sigma.T) / 2
+
+    def elbo(self, q: Gaussian) -> float:
+        """ELBO alone."""
+        return float(self._sum(_value, q.mu, q.factor)) - q.kl()
+
+    def gauss_newton(self, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Log posterior of the weights at `v`, its gradient, and the Gauss-Newton precision."""
+        value, slope, information = self._sum(_gauss_newton, v)
+        return float(value) - 0.5 * float(v @ v), slope - v, information + np.eye(len(v))
+
+    def parameter_slopes(self, q: Gaussian) -> Parameters:
+        """Partial gradient of the ELBO in the parameters; the total one where `q` is optimal."""
+        total = None
+        problem = self.problem
+        for chunk, collapse in zip(problem.chunks, problem.collapse, strict=True):
+            part = _parameter_slopes(self.spec, self.parameters, self.jitter, chunk, q.mu, q.factor, collapse)
+            total = part if total is None else jax.tree.map(jnp.add, total, part)
+        return jax.tree.map(np.asarray, total)

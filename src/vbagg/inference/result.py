@@ -1,0 +1,64 @@
+"""What an inference returns, and how it says whether it converged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax
+import numpy as np
+
+from vbagg.elbo import Parameters
+from vbagg.inference.problem import Gaussian
+
+Report = Callable[[dict], None]
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a fit ended. `message` says what happened and, if it did not converge, what to do."""
+
+    converged: bool
+    message: str
+    iterations: int
+    evaluations: int
+    starts: tuple[float, ...] = ()
+    """Objective reached from each start."""
+    jitter: float = 0.0
+    """Largest relative jitter that a factorisation needed."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Learnt parameters, posterior of the weights, and the path to them."""
+
+    parameters: Parameters
+    q: Gaussian
+    elbo: float
+    objective: float
+    status: Status
+    history: list[dict] = field(repr=False, default_factory=list)
+
+
+class FlatParameters:
+    """The trainable part of a `Parameters` tree as one vector."""
+
+    def __init__(self, start: Parameters, trainable: Parameters) -> None:
+        self.leaves, self.tree = jax.tree.flatten(start)
+        self.flags = jax.tree.leaves(trainable)
+        if len(self.flags) != len(self.leaves):
+            raise ValueError("`trainable` must have one flag per parameter array.")
+
+    def ravel(self, parameters: Parameters) -> np.ndarray:
+        """Vector of the trainable numbers."""
+        chosen = [np.ravel(x) for x, flag in zip(jax.tree.leaves(parameters), self.flags, strict=True) if flag]
+        return np.concatenate(chosen).astype(float) if chosen else np.zeros(0)
+
+    def unravel(self, vector: np.ndarray) -> Parameters:
+        """Tree with the vector's numbers in place of the start's."""
+        leaves, at = [], 0
+        for leaf, flag in zip(self.leaves, self.flags, strict=True):
+            size = np.size(leaf)
+            leaves.append(np.reshape(vector[at : at + size], np.shape(leaf)) if flag else leaf)
+            at += size if flag else 0
+        return jax.tree.unflatten(self.tree, leaves)

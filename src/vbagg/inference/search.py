@@ -1,0 +1,87 @@
+"""Quasi-Newton search for few parameters when each evaluation is dear and slightly noisy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Best point, its value, and how the search ended."""
+
+    x: np.ndarray
+    value: float
+    iterations: int
+    converged: bool
+    reason: str
+
+
+def maximise(
+    objective: Objective,
+    x: np.ndarray,
+    first_step: float = 0.3,
+    longest_step: float = 1.5,
+    tolerance: float = 5e-3,
+    noise: float = 1e-3,
+    max_iterations: int = 100,
+    stop: Callable[[np.ndarray, float], bool] = lambda x, value: False,
+) -> SearchResult:
+    """BFGS with backtracking that tolerates `noise` in the value.
+
+    Stops when the gain that the local quadratic model promises is below `tolerance`, or when `stop` says so.
+    """
+    value, slope = objective(x)
+    H = np.eye(len(x)) * first_step / max(np.linalg.norm(slope), 1e-12)
+    fresh = True
+    for iteration in range(max_iterations):
+        if not np.isfinite(value):
+            return SearchResult(x, value, iteration, False, "the objective is not finite at the start")
+        step = H @ slope
+        promised = 0.5 * float(slope @ step)
+        if (not fresh and promised < tolerance) or np.abs(slope).max(initial=0.0) < tolerance:
+            return SearchResult(x, value, iteration, True, "")
+        step *= min(1.0, longest_step / np.abs(step).max())
+        trial = _backtrack(objective, x, value, slope, step, noise)
+        if trial is None:
+            if fresh:
+                return SearchResult(x, value, iteration, False, "no step improves the objective")
+            H, fresh = np.eye(len(x)) * first_step / np.linalg.norm(slope), True
+            continue
+        new_x, new_value, new_slope = trial
+        H, fresh = _update(H, new_x - x, slope - new_slope, fresh)
+        x, value, slope = new_x, new_value, new_slope
+        if stop(x, value):
+            return SearchResult(x, value, iteration + 1, True, "")
+    return SearchResult(x, value, max_iterations, False, f"the search used its {max_iterations} iterations")
+
+
+def _backtrack(
+    objective: Objective, x: np.ndarray, value: float, slope: np.ndarray, step: np.ndarray, noise: float
+) -> tuple[np.ndarray, float, np.ndarray] | None:
+    length, rise = 1.0, float(slope @ step)
+    for _ in range(8):
+        new_x = x + length * step
+        new_value, new_slope = objective(new_x)
+        if new_value > value + 1e-3 * length * rise - noise:
+            return new_x, new_value, new_slope
+        # peak of the parabola through both values and the slope
+        shortfall = value + length * rise - new_value
+        peak = 0.5 * length * rise / shortfall if np.isfinite(shortfall) else 0.0
+        length *= float(np.clip(peak, 0.1, 0.5))
+    return None
+
+
+def _update(H: np.ndarray, s: np.ndarray, y: np.ndarray, fresh: bool) -> tuple[np.ndarray, bool]:
+    """BFGS update of the inverse Hessian of minus the objective, skipped where the curvature is not positive."""
+    sy = float(s @ y)
+    if sy <= 1e-8 * np.linalg.norm(s) * np.linalg.norm(y) or np.linalg.norm(s) < 1e-6:
+        return H, fresh
+    if fresh:
+        H = np.eye(len(s)) * sy / float(y @ y)
+    left = np.eye(len(s)) - np.outer(s, y) / sy
+    return left @ H @ left.T + np.outer(s, s) / sy, False

@@ -1,0 +1,152 @@
+"""The inner solve over `q`: Gauss-Newton start, then natural gradients with Anderson acceleration, MATH (10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.linalg
+
+from vbagg.inference.problem import Gaussian, StagedProblem
+
+SMALLEST_PRECISION = 1e-2
+"""Eigenvalues of the target precision are clipped here; the prior's are 1."""
+MEMORY = 5
+"""Past steps that the acceleration combines."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Result of the inner solve."""
+
+    q: Gaussian
+    elbo: float
+    steps: int
+    converged: bool
+
+
+def solve_weights(
+    problem: StagedProblem, warm: Gaussian | None = None, tolerance: float = 1e-4, max_steps: int = 60
+) -> Solution:
+    """Maximise the ELBO over `q` for fixed parameters, from the mode nearest to the mean of `warm`."""
+    start = np.zeros(problem.problem.n_features) if warm is None else warm.mu
+    state = _State(problem, laplace_start(problem, start))
+    for step in range(1, max_steps + 1):
+        gain, full = state.advance(tolerance)
+        if gain is None:
+            return Solution(state.q, state.elbo, step, False)
+        if full and gain < tolerance:
+            return Solution(state.q, state.elbo, step, not state.clipped)
+    return Solution(state.q, state.elbo, max_steps, False)
+
+
+def laplace_start(problem: StagedProblem, start: np.ndarray, max_steps: int = 30) -> Gaussian:
+    """Mode of the weights by damped Gauss-Newton and the curvature there."""
+    v = start
+    value, slope, precision = problem.gauss_newton(v)
+    if not (np.isfinite(value) and np.isfinite(precision).all()):
+        v = np.zeros_like(start)
+        value, slope, precision = problem.gauss_newton(v)
+    for _ in range(max_steps):
+        step = scipy.linalg.solve(precision, slope, assume_a="pos")
+        expected = float(slope @ step)
+        damping = 1.0
+        while damping > 1e-5:
+            trial = problem.gauss_newton(v + damping * step)
+            if trial[0] - value > 1e-2 * damping * expected:
+                break
+            damping /= 3
+        else:
+            break
+        v = v + damping * step
+        gain, (value, slope, precision) = trial[0] - value, trial
+        if gain < 0.01:
+            break
+    return gaussian_from_precision(v, precision)
+
+
+def gaussian_from_precision(mu: np.ndarray, precision: np.ndarray) -> Gaussian:
+    """`N(mu, precision^-1)` with a triangular factor of its covariance."""
+    covariance = scipy.linalg.cho_solve(scipy.linalg.cho_factor(precision, lower=True), np.eye(len(mu)))
+    return Gaussian(mu, np.linalg.cholesky((covariance + covariance.T) / 2))
+
+
+def gaussian_from_natural(precision: np.ndarray, shift: np.ndarray) -> Gaussian:
+    """`N(precision^-1 shift, precision^-1)`."""
+    return gaussian_from_precision(scipy.linalg.solve(precision, shift, assume_a="pos"), precision)
+
+
+@dataclass
+class _State:
+    """Current `q` in natural parameters (precision, precision @ mu), with its target and past steps."""
+
+    problem: StagedProblem
+    q: Gaussian
+    past: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.metric = self.q.factor
+        self._accept(self.q, np.linalg.inv(self.q.covariance), self.problem.evaluate(self.q))
+
+    def _accept(self, q: Gaussian, precision: np.ndarray, evaluation: tuple) -> None:
+        self.q = q
+        self.elbo, d_mu, d_sigma = evaluation
+        self.natural = np.column_stack([precision, precision @ q.mu])
+        target, self.clipped = _clip(np.eye(len(q.mu)) - 2 * d_sigma)
+        # the step to natural parameters (target, target mu + gradient) is the natural gradient of length one
+        self.target = np.column_stack([target, target @ q.mu + d_mu - q.mu])
+
+    def advance(self, tolerance: float) -> tuple[float | None, bool]:
+        """One step that does not lower the ELBO: accelerated, else plain, else shortened; gain and whether full."""
+        residual = self.target - self.natural
+        self.past = [*self.past, (self._whiten(self.target), self._whiten(residual))][-MEMORY:]
+        if len(self.past) > 1:
+            gain = self._try(self._accelerated(), tolerance)
+            if gain is not None:
+                return gain, True
+            self.past = self.past[-1:]
+        rho = 1.0
+        while rho > 1e-4:
+            gain = self._try(self.natural + rho * residual, tolerance)
+            if gain is not None:
+                return gain, rho == 1.0
+            rho /= 3
+            self.past = []
+        return None, False
+
+    def _try(self, natural: np.ndarray, tolerance: float) -> float | None:
+        precision = (natural[:, :-1] + natural[:, :-1].T) / 2
+        try:
+            q = gaussian_from_natural(precision, natural[:, -1])
+        except np.linalg.LinAlgError:
+            return None
+        evaluation = self.problem.evaluate(q)
+        gain = evaluation[0] - self.elbo
+        if not gain > -tolerance:
+            return None
+        self._accept(q, precision, evaluation)
+        return gain
+
+    def _accelerated(self) -> np.ndarray:
+        targets = np.stack([target for target, _ in self.past])
+        residuals = np.stack([residual for _, residual in self.past])
+        differences = np.diff(residuals, axis=0)
+        mix = np.linalg.lstsq(differences.T, residuals[-1], rcond=1e-8)[0]
+        return self._unwhiten(targets[-1] - mix @ np.diff(targets, axis=0))
+
+    def _whiten(self, natural: np.ndarray) -> np.ndarray:
+        """Natural parameters in the units of the starting covariance, as a vector."""
+        C = self.metric
+        return np.concatenate([np.ravel(C.T @ natural[:, :-1] @ C), C.T @ natural[:, -1]])
+
+    def _unwhiten(self, vector: np.ndarray) -> np.ndarray:
+        m = len(self.metric)
+        left = scipy.linalg.solve_triangular(self.metric, np.eye(m), lower=True).T
+        return np.column_stack([left @ vector[: m * m].reshape(m, m) @ left.T, left @ vector[m * m :]])
+
+
+def _clip(target: np.ndarray) -> tuple[np.ndarray, bool]:
+    values, vectors = np.linalg.eigh(target)
+    if values[0] >= SMALLEST_PRECISION:
+        return target, False
+    return (vectors * np.maximum(values, SMALLEST_PRECISION)) @ vectors.T, True

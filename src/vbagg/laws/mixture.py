@@ -1,0 +1,76 @@
+"""Finite mixtures, for averaging predictions over hyper-parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+
+from .base import Array, Law
+from .numerics import first_reaching
+
+
+class Mixture(Law):
+    """Laws of the same rows, mixed with one weight each; weights are normalised to sum to 1."""
+
+    def __init__(self, laws: Sequence[Law], weights: npt.ArrayLike) -> None:
+        weights = np.asarray(weights, dtype=np.float64)
+        _check(laws, weights)
+        self.laws = [law for law, weight in zip(laws, weights, strict=True) if weight > 0]
+        self.weights = weights[weights > 0] / weights.sum()
+        self.discrete = self.laws[0].discrete
+        self._length = len(self.laws[0])
+
+    def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Mixture:
+        return Mixture([law[rows] for law in self.laws], self.weights)
+
+    def _mean(self) -> Array:
+        return self._average(lambda law: law.mean)
+
+    def _std(self) -> Array:
+        mean = self.mean
+        return np.sqrt(self._average(lambda law: law.std**2 + (law.mean - mean) ** 2))
+
+    def _tail(self, x: Array, upper: bool) -> Array:
+        return self._average(lambda law: law._tail(x, upper))
+
+    def _log_prob(self, y: Array) -> Array:
+        log_probs = [law.log_prob(y) + np.log(w) for law, w in zip(self.laws, self.weights, strict=True)]
+        return logsumexp(log_probs, axis=0)
+
+    def _average(self, part: Callable[[Law], Array]) -> Array:
+        return sum(
+            (w * part(law) for law, w in zip(self.laws, self.weights, strict=True)), start=np.zeros(())
+        )
+
+    def _quantile(self, q: float) -> Array:
+        quantiles = [law.quantile(q) for law in self.laws]
+        lower, upper = np.min(quantiles, axis=0), np.max(quantiles, axis=0)
+        return first_reaching(self._cdf_of, q, lower, upper, whole=self.discrete)
+
+    def _sample(self, n: int, rng: np.random.Generator) -> Array:
+        """One component per draw, the same for all rows, so that a draw is one model's."""
+        component = rng.choice(len(self.laws), size=n, p=self.weights)
+        draws = np.empty((n, len(self)))
+        for position, law in enumerate(self.laws):
+            chosen = component == position
+            draws[chosen] = law.sample(int(chosen.sum()), rng)
+        return draws
+
+
+def _check(laws: Sequence[Law], weights: Array) -> None:
+    if weights.shape != (len(laws),) or not len(laws):
+        raise ValueError(
+            f"`weights` must hold one number per law; got shape {weights.shape} for {len(laws)} laws."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise ValueError(f"`weights` must be non-negative, finite and not all zero; got {weights.tolist()}.")
+    lengths = [len(law) for law in laws]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"Laws of a mixture must have the same rows; got lengths {lengths}.")
+    if len({law.discrete for law in laws}) > 1:
+        kinds = [type(law).__name__ for law in laws]
+        raise ValueError(f"Laws of a mixture must be all continuous or all discrete; got {kinds}.")

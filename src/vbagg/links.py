@@ -1,0 +1,155 @@
+"""Links: the rate `Psi(f)` of an individual and its moments when `f` is Gaussian.
+
+By Price's theorem the covariance of two rates is
+
+    cov(Psi(f_i), Psi(f_j)) = sum_k E Psi^(k)(f_i) E Psi^(k)(f_j) S_ij^k / k!
+
+so the slope `E Psi'(f)` carries the first order of every link. With `a_ij = A_i Sigma A_j^T` the landmarks' share
+of `S_ij`, `low_rank_total` sums `low_rank_pair` over all pairs of a bag without visiting pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from vbagg import special
+from vbagg.errors import unknown_name
+
+Array = jax.Array
+
+
+@dataclass(frozen=True)
+class Link:
+    """A map from the latent function to a rate. Methods are elementwise; `m`, `s` are mean and variance of `f`."""
+
+    name: ClassVar[str]
+
+    def value(self, f: Array) -> Array:
+        """`Psi(f)`."""
+        raise NotImplementedError
+
+    def mean(self, m: Array, s: Array) -> Array:
+        """`E Psi(f)`."""
+        raise NotImplementedError
+
+    def slope(self, m: Array, s: Array) -> Array:
+        """`E Psi'(f)`."""
+        raise NotImplementedError
+
+    def expected_log(self, m: Array, s: Array) -> Array:
+        """`E log Psi(f)`, the `xi` of Lemma 1."""
+        raise NotImplementedError(f"the {self.name} link may be negative: it has no expected logarithm")
+
+    def covariance(self, slope_i: Array, slope_j: Array, s: Array) -> Array:
+        """Covariance of two rates, `s` the covariance of their latent values; first order unless exact is known."""
+        return slope_i * slope_j * s
+
+    def low_rank_pair(self, slope_i: Array, slope_j: Array, a: Array) -> Array:
+        """Part of the covariance that `low_rank_total` accounts for."""
+        return slope_i * slope_j * a
+
+    def low_rank_total(self, weight: Array, slope: Array, F: Array) -> Array:
+        """Sum of `w_i w_j low_rank_pair(i, j)` over the pairs of each bag, from `F = A chol(Sigma)`."""
+        direction = jnp.einsum("bn,bnm->bm", weight * slope, F)
+        return jnp.sum(direction**2, axis=-1)
+
+
+@dataclass(frozen=True)
+class Identity(Link):
+    """`Psi(f) = f`; moments MATH (8)."""
+
+    name = "identity"
+
+    def value(self, f: Array) -> Array:  # noqa: D102
+        return f
+
+    def mean(self, m: Array, s: Array) -> Array:  # noqa: D102
+        return m
+
+    def slope(self, m: Array, s: Array) -> Array:  # noqa: D102
+        return jnp.ones_like(m)
+
+
+@dataclass(frozen=True)
+class Exp(Link):
+    """`Psi(f) = exp(f)`; moments MATH (6)."""
+
+    name = "exp"
+
+    def value(self, f: Array) -> Array:  # noqa: D102
+        return jnp.exp(f)
+
+    def mean(self, m: Array, s: Array) -> Array:  # noqa: D102
+        return jnp.exp(m + s / 2)
+
+    def slope(self, m: Array, s: Array) -> Array:  # noqa: D102
+        return jnp.exp(m + s / 2)
+
+    def expected_log(self, m: Array, s: Array) -> Array:  # noqa: D102
+        return m
+
+    def covariance(self, slope_i: Array, slope_j: Array, s: Array) -> Array:  # noqa: D102
+        return slope_i * slope_j * jnp.expm1(s)
+
+
+@dataclass(frozen=True)
+class Square(Link):
+    """`Psi(f) = f^2`; moments MATH (7)."""
+
+    name = "square"
+
+    def value(self, f: Array) -> Array:  # noqa: D102
+        return f**2
+
+    def mean(self, m: Array, s: Array) -> Array:  # noqa: D102
+        return m**2 + s
+
+    def slope(self, m: Array, s: Array) -> Array:  # noqa: D102
+        return 2 * m
+
+    def expected_log(self, m: Array, s: Array) -> Array:  # noqa: D102
+        return special.expected_log_square(m, s)
+
+    def covariance(self, slope_i: Array, slope_j: Array, s: Array) -> Array:  # noqa: D102
+        return slope_i * slope_j * s + 2 * s**2
+
+    def low_rank_pair(self, slope_i: Array, slope_j: Array, a: Array) -> Array:  # noqa: D102
+        return self.covariance(slope_i, slope_j, a)
+
+    def low_rank_total(self, weight: Array, slope: Array, F: Array) -> Array:  # noqa: D102
+        # 2 tr((P A Sigma A^T)^2) = 2 ||F^T P F||^2
+        gram = jnp.einsum("bnm,bn,bnl->bml", F, weight, F)
+        return super().low_rank_total(weight, slope, F) + 2 * jnp.sum(gram**2, axis=(-2, -1))
+
+
+@dataclass(frozen=True)
+class Logistic(Link):
+    """`Psi(f) = 1 / (1 + exp(-f))`; means by one-dimensional quadrature, covariance to first order."""
+
+    name = "logistic"
+
+    def value(self, f: Array) -> Array:  # noqa: D102
+        return jax.nn.sigmoid(f)
+
+    def mean(self, m: Array, s: Array) -> Array:  # noqa: D102
+        return special.expected_sigmoid(m, s)
+
+    def slope(self, m: Array, s: Array) -> Array:  # noqa: D102
+        return special.expected_sigmoid_slope(m, s)
+
+    def expected_log(self, m: Array, s: Array) -> Array:  # noqa: D102
+        return special.expected_log_sigmoid(m, s)
+
+
+LINKS: dict[str, Link] = {link.name: link for link in (Identity(), Exp(), Square(), Logistic())}
+
+
+def get_link(name: str) -> Link:
+    """Return the link called `name`; an unknown name lists the known ones."""
+    if name not in LINKS:
+        raise unknown_name("link", name, LINKS)
+    return LINKS[name]

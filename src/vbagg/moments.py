@@ -1,0 +1,208 @@
+"""From landmark features to the mean and variance of each bag's total under `q(v) = N(mu, Sigma)`.
+
+For fixed kernel parameters a chunk is staged once and then evaluated for many `q`:
+
+- `Pixels` keeps the features of every individual (any link);
+- `Collapsed` keeps per-bag sums from which the square and identity links need no individual (MATH (9)).
+
+With `a_ij = A_i Sigma A_j^T`, `S_ij = R_ij + a_ij` and `cov` the link's covariance of two rates,
+
+    V = sum_ij w_i w_j low_rank_pair_ij + sum_(i,j) in pairs w_i w_j (cov(S_ij) - low_rank_pair_ij)
+
+where the pairs are all of the bag (`exact`), `i = j` (`diagonal`), or `i = j` and an unbiased estimate of the others
+from fixed draws with probability proportional to weight (`subset`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+
+from vbagg.chunks import Chunk
+from vbagg.features import Basis, FeatureMap, features, residual_block, residual_diagonal
+from vbagg.links import Link
+
+Array = jax.Array
+FAST = jnp.float32
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Pixels:
+    """Features and residuals of the individuals of a chunk, in float32."""
+
+    A: Array
+    base: Array
+    weight: Array
+    residual_diagonal: Array
+    block_weight: Array | None
+    """(b, j, j) weights `omega_ij` of the pairs whose covariance is summed."""
+    block_residual: Array | None
+    drawn: Array | None
+    residual: str = field(metadata={"static": True})
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Collapsed:
+    """Bag sums over individuals, the known part of `f` appended to the features: `(A, base) (v, 1)`."""
+
+    g: Array
+    """(b, m+1) `A^T P 1`."""
+    s: Array
+    """(b) sum of `R_ij` over weighted pairs."""
+    G: Array | None
+    """(b, m+1, m+1) `A^T P A`."""
+    H: Array | None
+    """(b, m+1, m+1) `A^T P R P A`."""
+    r: Array
+    t: Array
+
+
+def pair_weights(chunk: Chunk) -> Array:
+    """Weights of the pairs: `w_i w_j` among all individuals, or the unbiased weight of distinct drawn ones."""
+    if chunk.drawn is None:
+        return chunk.weight[:, :, None] * chunk.weight[:, None, :]
+    j = chunk.drawn.shape[1]
+    distinct = chunk.drawn[:, :, None] != chunk.drawn[:, None, :]
+    scale = jnp.sum(chunk.weight, axis=1) ** 2 / (j * (j - 1))
+    return jnp.where(distinct, scale[:, None, None], 0.0)
+
+
+def _take(values: Array, drawn: Array | None) -> Array:
+    if drawn is None:
+        return values
+    return jax.vmap(lambda v, index: v[index])(values, drawn)
+
+
+def _bag_features(feature_map: FeatureMap, basis: Basis, X: Array) -> tuple[Array, Array]:
+    b, n, d = X.shape
+    A = features(feature_map, basis, X.reshape(b * n, d))
+    diagonal = residual_diagonal(feature_map, basis, X.reshape(b * n, d), A)
+    return A.reshape(b, n, -1), diagonal.reshape(b, n)
+
+
+def _pair_residuals(feature_map: FeatureMap, basis: Basis, chunk: Chunk, A: Array) -> Array:
+    block = jax.vmap(lambda x, a: residual_block(feature_map, basis, x, a))
+    return block(_take(chunk.X, chunk.drawn).astype(FAST), _take(A, chunk.drawn).astype(FAST))
+
+
+def stage_pixels(feature_map: FeatureMap, basis: Basis, base: Array, chunk: Chunk) -> Pixels:
+    """Features and residuals of a chunk; `base` is the known part of `f`, offset excluded."""
+    A, diagonal = _bag_features(feature_map, basis, chunk.X)
+    block_weight = block_residual = None
+    if chunk.residual != "diagonal":
+        block_residual = _pair_residuals(feature_map, basis, chunk, A)
+        block_weight = pair_weights(chunk).astype(FAST)
+    return Pixels(
+        A.astype(FAST),
+        (base + chunk.offset).astype(FAST),
+        chunk.weight.astype(FAST),
+        diagonal.astype(FAST),
+        block_weight,
+        block_residual,
+        chunk.drawn,
+        chunk.residual,
+    )
+
+
+def stage_collapsed(
+    feature_map: FeatureMap, basis: Basis, base: Array, chunk: Chunk, quadratic: bool
+) -> Collapsed:
+    """Bag sums of MATH (9); `quadratic` asks for what the square link needs beyond the identity's."""
+    A, diagonal = _bag_features(feature_map, basis, chunk.X)
+    A = jnp.concatenate([A, (base + chunk.offset)[..., None]], axis=-1)
+    w, w2 = chunk.weight, chunk.weight**2
+    s, t = jnp.einsum("bn,bn->b", w2, diagonal), jnp.einsum("bn,bn->b", w2, diagonal**2)
+    G = H = None
+    if quadratic:
+        G = jnp.einsum("bnm,bn,bnl->bml", A, w, A)
+        H = jnp.einsum("bnm,bn,bnl->bml", A, w2 * diagonal, A)
+    if chunk.residual != "diagonal":
+        R = _pair_residuals(feature_map, basis, chunk, A[..., :-1])
+        off_diagonal = 1.0 - jnp.eye(R.shape[-1], dtype=FAST)
+        weighted = pair_weights(chunk).astype(FAST) * off_diagonal * R
+        s = s + jnp.sum(weighted, axis=(-2, -1))
+        t = t + jnp.sum(weighted * R, axis=(-2, -1))
+        if quadratic:
+            A_pairs = _take(A, chunk.drawn).astype(FAST)
+            H = H + jnp.einsum("bim,bil->bml", A_pairs, weighted @ A_pairs)
+    return Collapsed(
+        jnp.einsum("bn,bnm->bm", w, A), s, G, H, jnp.einsum("bn,bn->b", w, diagonal), t
+    )
+
+
+def marginals(staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array, Array]:
+    """`m_i`, `S_ii` of MATH (3) and `F = A chol(Sigma)`."""
+    F = staged.A @ factor.astype(FAST)
+    mean = staged.base + staged.A @ mu.astype(FAST)
+    return mean, staged.residual_diagonal + jnp.sum(F**2, axis=-1), F
+
+
+def bag_mean(link: Link, staged: Pixels, mean: Array, variance: Array) -> Array:
+    """`M = sum_i w_i E Psi(f_i)`, summed in float64."""
+    return jnp.sum((staged.weight * link.mean(mean, variance)).astype(jnp.float64), axis=-1)
+
+
+def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array]:
+    """Mean and variance of each bag's total; MATH (6), (7), (8)."""
+    mean, variance, F = marginals(staged, mu, factor)
+    M = bag_mean(link, staged, mean, variance)
+    slope = link.slope(mean, variance)
+    if staged.residual == "exact":
+        S = staged.block_residual + jnp.einsum("bim,bjm->bij", F, F)
+        cov = link.covariance(slope[:, :, None], slope[:, None, :], S)
+        return M, jnp.sum(staged.block_weight * cov, axis=(-2, -1)).astype(jnp.float64)
+    V = link.low_rank_total(staged.weight, slope, F)
+    a = jnp.sum(F**2, axis=-1)
+    own = link.covariance(slope, slope, variance) - link.low_rank_pair(slope, slope, a)
+    V = V + jnp.sum(staged.weight**2 * own, axis=-1)
+    if staged.residual == "subset":
+        F, slope = _take(F, staged.drawn), _take(slope, staged.drawn)
+        a = jnp.einsum("bim,bjm->bij", F, F)
+        slope_i, slope_j = slope[:, :, None], slope[:, None, :]
+        pair = link.covariance(slope_i, slope_j, staged.block_residual + a) - link.low_rank_pair(slope_i, slope_j, a)
+        V = V + jnp.sum(staged.block_weight * pair, axis=(-2, -1))
+    return M, jnp.maximum(V, 0.0).astype(jnp.float64)
+
+
+def collapsed_moments(staged: Collapsed, mu: Array, factor: Array) -> tuple[Array, Array]:
+    """The same from bag sums: MATH (9) for the square link, MATH (8) for the identity."""
+    v = jnp.append(mu, 1.0)
+    if staged.G is None:
+        return staged.g @ v, jnp.sum((staged.g[:, :-1] @ factor) ** 2, axis=-1) + staged.s
+    Gv = staged.G @ v
+    vHv = jnp.einsum("m,bml,l->b", v, staged.H, v)
+    # tr((Sigma G)^2) = ||C^T G C||^2 with Sigma = C C^T
+    CGC = jnp.einsum("bkl,lj->bkj", jnp.einsum("mk,bml->bkl", factor, staged.G[:, :-1, :-1]), factor)
+    trace_H = jnp.einsum("bml,ml->b", staged.H[:, :-1, :-1], factor @ factor.T)
+    M = Gv @ v + jnp.trace(CGC, axis1=-2, axis2=-1) + staged.r
+    linear = jnp.sum((Gv[:, :-1] @ factor) ** 2, axis=-1)
+    V = 4 * (linear + vHv) + 2 * (staged.t + 2 * trace_H + jnp.sum(CGC**2, axis=(-2, -1)))
+    return M, V
+
+
+def residual_share(staged: Pixels, slope: Array) -> Array:
+    """First-order variance that the residual adds to each bag's total, by the pairs of the residual mode."""
+    share = jnp.sum(staged.weight**2 * slope**2 * staged.residual_diagonal, axis=-1)
+    if staged.residual == "subset":
+        drawn = _take(slope, staged.drawn)
+        pairs = staged.block_weight * staged.block_residual
+        share = share + jnp.einsum("bi,bij,bj->b", drawn, pairs, drawn)
+    return share.astype(jnp.float64)
+
+
+def mean_and_jacobian(link: Link, staged: Pixels | Collapsed, mu: Array) -> tuple[Array, Array]:
+    """Totals at `v = mu`, the residual integrated out, and their derivatives `J = dT/dv` (b, m)."""
+    if isinstance(staged, Collapsed):
+        v = jnp.append(mu, 1.0)
+        if staged.G is None:
+            return staged.g @ v, staged.g[:, :-1]
+        Gv = staged.G @ v
+        return Gv @ v + staged.r, 2 * Gv[:, :-1]
+    f = staged.base + staged.A @ mu.astype(FAST)
+    T = bag_mean(link, staged, f, staged.residual_diagonal)
+    slope = staged.weight * link.slope(f, staged.residual_diagonal)
+    return T, jnp.einsum("bn,bnm->bm", slope, staged.A).astype(jnp.float64)

@@ -1,0 +1,34 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# Compilation makes the first example slow, so time per example says nothing.
+settings.register_profile("vbagg", deadline=None)
+settings.load_profile("vbagg")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20181203)
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    """Run the test with float64 JAX arrays; the host's setting comes back afterwards."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real data sets: `VBAGG_DATA`, or `shared/data` beside the checkout."""
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("VBAGG_DATA", default))
+    if not folder.is_dir():
+        pytest.skip(f"no data folder at {folder}; set VBAGG_DATA to the folder of the data sets")
+    return folder
