@@ -1,0 +1,45 @@
+"""vbagg: fine-scale rates, with honest uncertainty, from outputs that were only observed as totals.
+
+Public names in the order of the data flow; the heavy ones are imported on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Bags": "vbagg.bags",
+    "Landmarks": "vbagg.landmarks",
+    "Prior": "vbagg.kernels",
+    "Newton": "vbagg.inference",
+    "Adam": "vbagg.inference",
+    "VBAgg": "vbagg.models.vbagg",
+    "load": "vbagg.io",
+}
+_MODULES = ("datasets", "kernels", "laws", "likelihoods", "metrics")
+
+__all__ = [*_HOMES, *_MODULES]
+
+if TYPE_CHECKING:
+    from vbagg import datasets, kernels, laws, likelihoods, metrics
+    from vbagg.bags import Bags
+    from vbagg.inference import Adam, Newton
+    from vbagg.io import load
+    from vbagg.kernels import Prior
+    from vbagg.landmarks import Landmarks
+    from vbagg.models.vbagg import VBAgg
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(f"vbagg.{name}")
+    raise AttributeError(f"module 'vbagg' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

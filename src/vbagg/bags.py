@@ -209,6 +209,16 @@ class Bags:
         rows = slice(None) if positive.all() else np.flatnonzero(positive)
         return self._take(rows, self.sum_by_bag(positive).astype(np.intp), self.labels)
 
+    def with_arrays(self, X: ArrayLike | None = None, weight: ArrayLike | None = None) -> Bags:
+        """Return the same bags with other features or weights for the stored rows, which are not checked."""
+        other = Bags.__new__(Bags)
+        other.__dict__.update(self.__dict__)
+        if X is not None:
+            other._store(X=np.array(X, dtype=np.float64))
+        if weight is not None:
+            other._store(weight=np.array(weight, dtype=np.float64))
+        return other
+
     def _store(self, **state: Any) -> None:
         for value in state.values():
             if isinstance(value, np.ndarray):

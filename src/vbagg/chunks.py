@@ -34,11 +34,14 @@ class Chunk:
 
     X: jax.Array
     weight: jax.Array
-    offset: jax.Array
+    known: jax.Array
+    """Part of `f` that is not learnt: the centre of the mean's prior plus the user's offset."""
     y: jax.Array
     aux: jax.Array
     """Second number of a bag: trials, or the variance factor of the Normal."""
     valid: jax.Array
+    position: jax.Array
+    """Position of each bag in the data, -1 for padding."""
     drawn: jax.Array | None
     """(b, j) positions drawn with probability proportional to weight, for the subset residual."""
     residual: str = field(metadata={"static": True})
@@ -106,23 +109,25 @@ def _merge_sizes(sizes: np.ndarray, members: np.ndarray, pairs: bool) -> list[tu
 
 
 def make_chunk(
-    bags: Bags, batch: Batch, y: np.ndarray, aux: np.ndarray, offset: np.ndarray, random_state: int
+    bags: Bags, batch: Batch, y: np.ndarray, aux: np.ndarray, known: np.ndarray, random_state: int
 ) -> Chunk:
-    """Dense arrays of one batch; `offset` is aligned with the rows of `bags`."""
+    """Dense arrays of one batch; `known` is aligned with the rows of `bags`."""
     shape = (batch.n_bags, batch.size)
     X = np.zeros((*shape, bags.n_features))
-    weight, rows_offset = np.zeros(shape), np.zeros(shape)
+    weight, known_part = np.zeros(shape), np.zeros(shape)
     ys, auxs, valid = np.ones(batch.n_bags), np.ones(batch.n_bags), np.zeros(batch.n_bags)
+    at = np.full(batch.n_bags, -1, dtype=np.int32)
+    at[: len(batch.positions)] = batch.positions
     weight[len(batch.positions) :, 0] = 1.0
     for slot, position in enumerate(batch.positions):
         rows = slice(bags.starts[position], bags.starts[position + 1])
         size = rows.stop - rows.start
         X[slot, :size], weight[slot, :size] = bags.X[rows], bags.weight[rows]
         X[slot, size:] = bags.X[rows.start]
-        rows_offset[slot, :size] = offset[rows]
+        known_part[slot, :size] = known[rows]
         ys[slot], auxs[slot], valid[slot] = y[position], aux[position], 1.0
     drawn = _draw(X, weight, random_state) if batch.residual == "subset" else None
-    return Chunk(X, weight, rows_offset, ys, auxs, valid, drawn, batch.residual)
+    return Chunk(X, weight, known_part, ys, auxs, valid, at, drawn, batch.residual)
 
 
 def _draw(X: np.ndarray, weight: np.ndarray, random_state: int) -> np.ndarray:
@@ -132,7 +137,9 @@ def _draw(X: np.ndarray, weight: np.ndarray, random_state: int) -> np.ndarray:
     for slot in range(len(weight)):
         order = np.lexsort((weight[slot], *X[slot].T))
         cumulative = np.cumsum(weight[slot][order])
-        drawn[slot] = order[np.searchsorted(cumulative, levels * cumulative[-1], side="right").clip(max=len(order) - 1)]
+        drawn[slot] = order[
+            np.searchsorted(cumulative, levels * cumulative[-1], side="right").clip(max=len(order) - 1)
+        ]
     return drawn
 
 
@@ -140,11 +147,11 @@ def make_chunks(
     bags: Bags,
     y: np.ndarray,
     aux: np.ndarray,
-    offset: np.ndarray,
+    known: np.ndarray,
     residual: str = "auto",
     max_elements: float = 4e6,
     random_state: int = 0,
 ) -> list[Chunk]:
     """All bags as padded chunks."""
     batches = plan_batches(bags.sizes, residual, max_elements)
-    return [make_chunk(bags, batch, y, aux, offset, random_state) for batch in batches]
+    return [make_chunk(bags, batch, y, aux, known, random_state) for batch in batches]

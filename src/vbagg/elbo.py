@@ -12,25 +12,22 @@ import jax
 import jax.numpy as jnp
 
 from vbagg.chunks import Chunk
+from vbagg.draws import draw_totals
 from vbagg.features import Basis, FeatureMap, make_basis
 from vbagg.likelihoods import MATCHED_LAW, Lemma1, Likelihood
 from vbagg.links import Link
 from vbagg.moments import (
-    FAST,
     Collapsed,
     Pixels,
-    bag_mean,
     collapsed_moments,
     marginals,
     pixel_moments,
-    residual_share,
     stage_collapsed,
     stage_pixels,
 )
 
 Array = jax.Array
 APPROXIMATIONS = ("matched", "taylor", "bound", "montecarlo")
-DRAW_BLOCK = 16
 
 
 @dataclass(frozen=True)
@@ -41,8 +38,6 @@ class Spec:
     likelihood: Likelihood
     link: Link
     approximation: str
-    base: float
-    """Known part of the constant mean of `f`."""
     n_draws: int = 64
 
 
@@ -81,12 +76,11 @@ def stage(spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, colla
 
 def stage_with_basis(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool) -> Staged:
     """Features of a chunk from factorised kernels."""
-    base = jnp.asarray(spec.base)
     moments: Pixels | Collapsed
     if collapse:
-        moments = stage_collapsed(spec.feature_map, basis, base, chunk, quadratic=spec.link.name == "square")
+        moments = stage_collapsed(spec.feature_map, basis, chunk, quadratic=spec.link.name == "square")
     else:
-        moments = stage_pixels(spec.feature_map, basis, base, chunk)
+        moments = stage_pixels(spec.feature_map, basis, chunk)
     return Staged(moments, chunk.y, chunk.aux, chunk.valid)
 
 
@@ -101,7 +95,7 @@ def expected_log_prob(spec: Spec, p: dict[str, Array], staged: Staged, mu: Array
     """`E_q log p(y_a | T_a)` of each bag by the approximation of `spec`; `Sigma = factor factor^T`."""
     y, aux = staged.y, staged.aux
     if spec.approximation == "montecarlo":
-        M, totals = draw_totals(spec.link, staged.moments, mu, factor, spec.n_draws)
+        M, totals = draw_totals(spec.link, staged.moments, mu, factor, 0, spec.n_draws)
         return _with_control_variate(lambda T: spec.likelihood.log_prob(y, T, aux, p), M, totals)
     if spec.approximation == "bound":
         M, lower = lemma1(spec, staged.moments, mu, factor)
@@ -132,54 +126,6 @@ def lemma1(spec: Spec, staged: Pixels, mu: Array, factor: Array) -> tuple[Array,
     if spec.link.name != "logistic":
         return M, Lemma1(log_total)
     return M, Lemma1(log_total, jax.nn.logsumexp(spec.link.expected_log(-mean, variance), b=weight, axis=-1))
-
-
-def draw_totals(link: Link, staged: Pixels, mu: Array, factor: Array, n_draws: int) -> tuple[Array, Array]:
-    """Exact means and antithetic draws `(s, b)` of the totals from fixed random numbers.
-
-    Exact residual: joint draws of all individuals. Otherwise the residual of an individual is integrated out and the
-    bag's share of it enters as a log-normal factor with the variance of the pair sums.
-    """
-    mean, variance, F = marginals(staged, mu, factor)
-    M = bag_mean(link, staged, mean, variance)
-    n_blocks = max(1, n_draws // (2 * DRAW_BLOCK))
-    if staged.residual == "exact":
-        residual_factor = _residual_factor(staged)
-        rest = None
-    else:
-        residual_factor = None
-        slope = link.slope(mean, variance)
-        rest = jnp.log1p(jnp.maximum(residual_share(staged, slope), 0.0) / M**2)
-
-    def block(key: Array) -> Array:
-        keys = jax.random.split(key, 3)
-        eps = jax.random.normal(keys[0], (F.shape[-1], DRAW_BLOCK), FAST)
-        eps = jnp.concatenate([eps, -eps], axis=1)
-        f = mean[..., None] + F @ eps
-        if residual_factor is not None:
-            own = jax.random.normal(keys[1], (F.shape[1], DRAW_BLOCK), FAST)
-            f = f + residual_factor @ jnp.concatenate([own, -own], axis=1)
-            rates = link.value(f)
-        else:
-            rates = link.mean(f, staged.residual_diagonal[..., None])
-        totals = jnp.einsum("bn,bns->sb", staged.weight.astype(jnp.float64), rates.astype(jnp.float64))
-        if rest is not None:
-            z = jax.random.normal(keys[2], (DRAW_BLOCK, 1))
-            totals = totals * jnp.exp(jnp.sqrt(rest) * jnp.concatenate([z, -z]) - rest / 2)
-        return totals
-
-    totals = jax.lax.map(block, jax.random.split(jax.random.key(0), n_blocks))
-    return M, totals.reshape(-1, totals.shape[-1])
-
-
-def _residual_factor(staged: Pixels) -> Array:
-    """Cholesky factor of each bag's residual covariance; padding is made independent."""
-    R = staged.block_residual.astype(jnp.float64)
-    inside = staged.weight > 0
-    R = jnp.where(inside[:, :, None] & inside[:, None, :], R, 0.0)
-    scale = jnp.max(staged.residual_diagonal, axis=1).astype(jnp.float64)
-    jitter = jnp.where(inside, 1e-5 * scale[:, None] + 1e-12, 1.0)
-    return jnp.linalg.cholesky(R + jax.vmap(jnp.diag)(jitter)).astype(FAST)
 
 
 def _with_control_variate(log_prob, M: Array, totals: Array) -> Array:

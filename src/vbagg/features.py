@@ -64,7 +64,9 @@ def needed_jitter(feature_map: FeatureMap, kernel_params: tuple, landmarks: tupl
         relative = JITTER
         if not component.exact_features:
             K = np.asarray(_kernel_matrix(component, params, Z))
-            while relative < MAX_JITTER and not _factorises(K + relative * np.mean(np.diag(K)) * np.eye(len(K))):
+            while relative < MAX_JITTER and not _factorises(
+                K + relative * np.mean(np.diag(K)) * np.eye(len(K))
+            ):
                 relative *= 10
         chosen.append(relative)
     return tuple(chosen)

@@ -467,6 +467,15 @@ def leaves(kernel: Kernel, log_params: LogParameters) -> Iterator[tuple[Leaf, di
         yield leaf, log_params
 
 
+def with_values(kernel: Kernel, log_params: LogParameters) -> Kernel:
+    """Return the kernel whose starting values are these parameters."""
+    if isinstance(kernel, Composite):
+        parts = tuple(with_values(part, tree) for part, tree in zip(kernel.parts, log_params, strict=True))
+        return type(kernel)(parts)
+    values = {name: np.exp(value) for name, value in log_params.items()}
+    return kernel._with(**{name: value.tolist() for name, value in values.items()})
+
+
 @dataclass(frozen=True)
 class Prior:
     """Log-normal prior of a positive parameter."""

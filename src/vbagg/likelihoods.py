@@ -16,11 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import digamma, gammaln
 
-from vbagg import special
+from vbagg import laws, special
 from vbagg.errors import DataWarning, unknown_name
 
 Array = jax.Array
 Parameters = dict[str, Array]
+Learnt = dict[str, float]
 MATCHED_LAW = {"identity": "normal", "exp": "lognormal", "square": "gamma", "logistic": "beta"}
 HERMITE_NODES, HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 HERMITE_WEIGHTS = HERMITE_WEIGHTS / HERMITE_WEIGHTS.sum()
@@ -60,6 +61,14 @@ class Likelihood:
 
     def bound(self, y: Array, M: Array, lower: "Lemma1", aux: Array, p: Parameters) -> Array:
         """Lower bound of `E log p(y | T)` from expectations of single individuals (Lemma 1)."""
+        raise NotImplementedError
+
+    def predictive(self, M: np.ndarray, V: np.ndarray, link: str, aux: np.ndarray, p: Learnt) -> laws.Law:
+        """Law of a new output of each bag: noise, and a new bag effect where there is one (MATH section 6)."""
+        raise NotImplementedError
+
+    def simulate(self, T: np.ndarray, aux: np.ndarray, p: Learnt, rng: np.random.Generator) -> np.ndarray:
+        """Outputs drawn for given totals (s, b)."""
         raise NotImplementedError
 
     def check_outputs(self, y: np.ndarray, labels: Any, trials: np.ndarray | None) -> None:
@@ -110,6 +119,13 @@ class Poisson(Likelihood):
     def bound(self, y: Array, M: Array, lower: Lemma1, aux: Array, p: Parameters) -> Array:  # noqa: D102
         return y * lower.log_total - M - gammaln(y + 1)
 
+    def predictive(self, M: np.ndarray, V: np.ndarray, link: str, aux: np.ndarray, p: Learnt) -> laws.Law:  # noqa: D102
+        kind = laws.NegativeBinomial if link == "square" else laws.PoissonLogNormal
+        return kind.from_moments(M, V)
+
+    def simulate(self, T: np.ndarray, aux: np.ndarray, p: Learnt, rng: np.random.Generator) -> np.ndarray:  # noqa: D102
+        return rng.poisson(T).astype(float)
+
 
 @dataclass(frozen=True)
 class NegativeBinomial(Likelihood):
@@ -129,7 +145,9 @@ class NegativeBinomial(Likelihood):
 
     def __post_init__(self) -> None:
         if self.dispersion is not None and not self.dispersion > 0:
-            raise ValueError(f"`dispersion` must be positive; got {self.dispersion!r}. Use 'poisson' for zero.")
+            raise ValueError(
+                f"`dispersion` must be positive; got {self.dispersion!r}. Use 'poisson' for zero."
+            )
 
     def start(self) -> dict[str, float]:  # noqa: D102
         return {} if self.dispersion is not None else {"dispersion": 0.3}
@@ -162,6 +180,14 @@ class NegativeBinomial(Likelihood):
         phi = self.value(p)
         return self._constant(y, phi) + y * lower.log_total - (y + 1 / phi) * jnp.log1p(phi * M)
 
+    def predictive(self, M: np.ndarray, V: np.ndarray, link: str, aux: np.ndarray, p: Learnt) -> laws.Law:  # noqa: D102
+        phi = float(self.dispersion or p["dispersion"])
+        return laws.NegativeBinomial(M, M**2 / (V + phi * (V + M**2)))
+
+    def simulate(self, T: np.ndarray, aux: np.ndarray, p: Learnt, rng: np.random.Generator) -> np.ndarray:  # noqa: D102
+        size = 1 / float(self.dispersion or p["dispersion"])
+        return rng.poisson(T * rng.gamma(size, 1 / size, T.shape)).astype(float)
+
 
 @dataclass(frozen=True)
 class Exponential(Likelihood):
@@ -187,6 +213,12 @@ class Exponential(Likelihood):
 
     def bound(self, y: Array, M: Array, lower: Lemma1, aux: Array, p: Parameters) -> Array:  # noqa: D102
         return -y * lower.reciprocal - jnp.log(M)
+
+    def predictive(self, M: np.ndarray, V: np.ndarray, link: str, aux: np.ndarray, p: Learnt) -> laws.Law:  # noqa: D102
+        return laws.ExponentialLogNormal.from_moments(M, V)
+
+    def simulate(self, T: np.ndarray, aux: np.ndarray, p: Learnt, rng: np.random.Generator) -> np.ndarray:  # noqa: D102
+        return rng.exponential(T)
 
     def check_outputs(self, y: np.ndarray, labels: Any, trials: np.ndarray | None) -> None:  # noqa: D102
         _check_nonnegative(y, labels, "an exponential output")
@@ -227,6 +259,12 @@ class Normal(Likelihood):
     def matched(self, y: Array, M: Array, V: Array, law: str, aux: Array, p: Parameters) -> Array:  # noqa: D102
         return self.log_prob(y, M, aux, p) - V / (2 * self.variance(aux, p))
 
+    def predictive(self, M: np.ndarray, V: np.ndarray, link: str, aux: np.ndarray, p: Learnt) -> laws.Law:  # noqa: D102
+        return laws.Normal.from_moments(M, V + p.get("tau", 1.0) * aux)
+
+    def simulate(self, T: np.ndarray, aux: np.ndarray, p: Learnt, rng: np.random.Generator) -> np.ndarray:  # noqa: D102
+        return rng.normal(T, np.sqrt(p.get("tau", 1.0) * aux))
+
 
 @dataclass(frozen=True)
 class Binomial(Likelihood):
@@ -236,7 +274,8 @@ class Binomial(Likelihood):
     links = ("logistic",)
     counts = True
     refused: ClassVar[dict[str, str]] = {
-        link: "a probability lies between zero and one; use 'logistic'" for link in ("identity", "exp", "square")
+        link: "a probability lies between zero and one; use 'logistic'"
+        for link in ("identity", "exp", "square")
     }
 
     def log_prob(self, y: Array, T: Array, aux: Array, p: Parameters) -> Array:  # noqa: D102
@@ -257,6 +296,12 @@ class Binomial(Likelihood):
 
     def bound(self, y: Array, M: Array, lower: Lemma1, aux: Array, p: Parameters) -> Array:  # noqa: D102
         return self._constant(y, aux) + y * lower.log_total + (aux - y) * lower.log_rest
+
+    def predictive(self, M: np.ndarray, V: np.ndarray, link: str, aux: np.ndarray, p: Learnt) -> laws.Law:  # noqa: D102
+        return laws.BetaBinomial.from_moments(aux, M, V)
+
+    def simulate(self, T: np.ndarray, aux: np.ndarray, p: Learnt, rng: np.random.Generator) -> np.ndarray:  # noqa: D102
+        return rng.binomial(np.round(aux).astype(int), np.clip(T, 0.0, 1.0)).astype(float)
 
     def check_outputs(self, y: np.ndarray, labels: Any, trials: np.ndarray | None) -> None:  # noqa: D102
         super().check_outputs(y, labels, trials)

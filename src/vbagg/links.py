@@ -48,6 +48,10 @@ class Link:
         """Covariance of two rates, `s` the covariance of their latent values; first order unless exact is known."""
         return slope_i * slope_j * s
 
+    def bag_variance(self, weight: Array, slope: Array, S: Array) -> Array:
+        """Sum of `w_i w_j covariance(i, j)` over all pairs of each bag, from latent covariances `S` (b, n, n)."""
+        return _quadratic(weight * slope, S)
+
     def low_rank_pair(self, slope_i: Array, slope_j: Array, a: Array) -> Array:
         """Part of the covariance that `low_rank_total` accounts for."""
         return slope_i * slope_j * a
@@ -56,6 +60,11 @@ class Link:
         """Sum of `w_i w_j low_rank_pair(i, j)` over the pairs of each bag, from `F = A chol(Sigma)`."""
         direction = jnp.einsum("bn,bnm->bm", weight * slope, F)
         return jnp.sum(direction**2, axis=-1)
+
+
+def _quadratic(u: Array, S: Array) -> Array:
+    """`u^T S u` of each bag; as a product with a vector its gradient never forms `u u^T`."""
+    return jnp.sum(u * jnp.einsum("bij,bj->bi", S, u), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,9 @@ class Exp(Link):
     def covariance(self, slope_i: Array, slope_j: Array, s: Array) -> Array:  # noqa: D102
         return slope_i * slope_j * jnp.expm1(s)
 
+    def bag_variance(self, weight: Array, slope: Array, S: Array) -> Array:  # noqa: D102
+        return _quadratic(weight * slope, jnp.expm1(S))
+
 
 @dataclass(frozen=True)
 class Square(Link):
@@ -116,6 +128,9 @@ class Square(Link):
 
     def covariance(self, slope_i: Array, slope_j: Array, s: Array) -> Array:  # noqa: D102
         return slope_i * slope_j * s + 2 * s**2
+
+    def bag_variance(self, weight: Array, slope: Array, S: Array) -> Array:  # noqa: D102
+        return _quadratic(weight * slope, S) + 2 * _quadratic(weight, S**2)
 
     def low_rank_pair(self, slope_i: Array, slope_j: Array, a: Array) -> Array:  # noqa: D102
         return self.covariance(slope_i, slope_j, a)

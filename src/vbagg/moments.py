@@ -34,12 +34,13 @@ class Pixels:
     """Features and residuals of the individuals of a chunk, in float32."""
 
     A: Array
-    base: Array
+    known: Array
     weight: Array
     residual_diagonal: Array
-    block_weight: Array | None
-    """(b, j, j) weights `omega_ij` of the pairs whose covariance is summed."""
     block_residual: Array | None
+    """(b, j, j) `R_ij` among all individuals (exact) or among the drawn ones (subset)."""
+    block_weight: Array | None
+    """(b, j, j) weights of pairs of drawn individuals."""
     drawn: Array | None
     residual: str = field(metadata={"static": True})
 
@@ -47,7 +48,7 @@ class Pixels:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Collapsed:
-    """Bag sums over individuals, the known part of `f` appended to the features: `(A, base) (v, 1)`."""
+    """Bag sums over individuals, the known part of `f` appended to the features: `(A, known) (v, 1)`."""
 
     g: Array
     """(b, m+1) `A^T P 1`."""
@@ -89,31 +90,26 @@ def _pair_residuals(feature_map: FeatureMap, basis: Basis, chunk: Chunk, A: Arra
     return block(_take(chunk.X, chunk.drawn).astype(FAST), _take(A, chunk.drawn).astype(FAST))
 
 
-def stage_pixels(feature_map: FeatureMap, basis: Basis, base: Array, chunk: Chunk) -> Pixels:
-    """Features and residuals of a chunk; `base` is the known part of `f`, offset excluded."""
+def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk) -> Pixels:
+    """Features and residuals of a chunk."""
     A, diagonal = _bag_features(feature_map, basis, chunk.X)
-    block_weight = block_residual = None
-    if chunk.residual != "diagonal":
-        block_residual = _pair_residuals(feature_map, basis, chunk, A)
-        block_weight = pair_weights(chunk).astype(FAST)
+    with_pairs, drawn = chunk.residual != "diagonal", chunk.residual == "subset"
     return Pixels(
         A.astype(FAST),
-        (base + chunk.offset).astype(FAST),
+        chunk.known.astype(FAST),
         chunk.weight.astype(FAST),
         diagonal.astype(FAST),
-        block_weight,
-        block_residual,
+        _pair_residuals(feature_map, basis, chunk, A) if with_pairs else None,
+        pair_weights(chunk).astype(FAST) if drawn else None,
         chunk.drawn,
         chunk.residual,
     )
 
 
-def stage_collapsed(
-    feature_map: FeatureMap, basis: Basis, base: Array, chunk: Chunk, quadratic: bool
-) -> Collapsed:
+def stage_collapsed(feature_map: FeatureMap, basis: Basis, chunk: Chunk, quadratic: bool) -> Collapsed:
     """Bag sums of MATH (9); `quadratic` asks for what the square link needs beyond the identity's."""
     A, diagonal = _bag_features(feature_map, basis, chunk.X)
-    A = jnp.concatenate([A, (base + chunk.offset)[..., None]], axis=-1)
+    A = jnp.concatenate([A, chunk.known[..., None]], axis=-1)
     w, w2 = chunk.weight, chunk.weight**2
     s, t = jnp.einsum("bn,bn->b", w2, diagonal), jnp.einsum("bn,bn->b", w2, diagonal**2)
     G = H = None
@@ -129,15 +125,13 @@ def stage_collapsed(
         if quadratic:
             A_pairs = _take(A, chunk.drawn).astype(FAST)
             H = H + jnp.einsum("bim,bil->bml", A_pairs, weighted @ A_pairs)
-    return Collapsed(
-        jnp.einsum("bn,bnm->bm", w, A), s, G, H, jnp.einsum("bn,bn->b", w, diagonal), t
-    )
+    return Collapsed(jnp.einsum("bn,bnm->bm", w, A), s, G, H, jnp.einsum("bn,bn->b", w, diagonal), t)
 
 
 def marginals(staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array, Array]:
     """`m_i`, `S_ii` of MATH (3) and `F = A chol(Sigma)`."""
     F = staged.A @ factor.astype(FAST)
-    mean = staged.base + staged.A @ mu.astype(FAST)
+    mean = staged.known + staged.A @ mu.astype(FAST)
     return mean, staged.residual_diagonal + jnp.sum(F**2, axis=-1), F
 
 
@@ -153,8 +147,7 @@ def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple
     slope = link.slope(mean, variance)
     if staged.residual == "exact":
         S = staged.block_residual + jnp.einsum("bim,bjm->bij", F, F)
-        cov = link.covariance(slope[:, :, None], slope[:, None, :], S)
-        return M, jnp.sum(staged.block_weight * cov, axis=(-2, -1)).astype(jnp.float64)
+        return M, link.bag_variance(staged.weight, slope, S).astype(jnp.float64)
     V = link.low_rank_total(staged.weight, slope, F)
     a = jnp.sum(F**2, axis=-1)
     own = link.covariance(slope, slope, variance) - link.low_rank_pair(slope, slope, a)
@@ -163,7 +156,9 @@ def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple
         F, slope = _take(F, staged.drawn), _take(slope, staged.drawn)
         a = jnp.einsum("bim,bjm->bij", F, F)
         slope_i, slope_j = slope[:, :, None], slope[:, None, :]
-        pair = link.covariance(slope_i, slope_j, staged.block_residual + a) - link.low_rank_pair(slope_i, slope_j, a)
+        pair = link.covariance(slope_i, slope_j, staged.block_residual + a) - link.low_rank_pair(
+            slope_i, slope_j, a
+        )
         V = V + jnp.sum(staged.block_weight * pair, axis=(-2, -1))
     return M, jnp.maximum(V, 0.0).astype(jnp.float64)
 
@@ -202,7 +197,13 @@ def mean_and_jacobian(link: Link, staged: Pixels | Collapsed, mu: Array) -> tupl
             return staged.g @ v, staged.g[:, :-1]
         Gv = staged.G @ v
         return Gv @ v + staged.r, 2 * Gv[:, :-1]
-    f = staged.base + staged.A @ mu.astype(FAST)
+    f = staged.known + staged.A @ mu.astype(FAST)
     T = bag_mean(link, staged, f, staged.residual_diagonal)
     slope = staged.weight * link.slope(f, staged.residual_diagonal)
     return T, jnp.einsum("bn,bnm->bm", slope, staged.A).astype(jnp.float64)
+
+
+def bag_directions(link: Link, staged: Pixels, mu: Array, factor: Array) -> Array:
+    """`b_a = sum_i w_i E Psi'(f_i) A_i` (b, m): the first-order covariance of two bags is `b_a Sigma b_c^T`."""
+    mean, variance, _ = marginals(staged, mu, factor)
+    return jnp.einsum("bn,bnm->bm", staged.weight * link.slope(mean, variance), staged.A).astype(jnp.float64)

@@ -60,7 +60,9 @@ def make_log_prior(components: tuple[Kernel, ...], priors: str | Mapping[str, Pr
     known = default_priors()
     if priors != "default":
         if isinstance(priors, str) or not isinstance(priors, Mapping):
-            raise ValueError(f"`priors` must be 'default', None or a mapping of names to Prior; got {priors!r}.")
+            raise ValueError(
+                f"`priors` must be 'default', None or a mapping of names to Prior; got {priors!r}."
+            )
         unknown = sorted(set(priors) - set(known))
         if unknown:
             raise ValueError(f"`priors` must have names among {', '.join(known)}; got {', '.join(unknown)}.")

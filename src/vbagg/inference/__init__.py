@@ -1,0 +1,24 @@
+"""Inference: how the posterior of the weights and the parameters are found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vbagg.errors import unknown_name
+from vbagg.inference.adam import Adam
+from vbagg.inference.newton import Newton
+from vbagg.inference.problem import Gaussian, Problem
+from vbagg.inference.result import Fit, Status
+
+INFERENCES: dict[str, type] = {"newton": Newton, "adam": Adam}
+
+__all__ = ["INFERENCES", "Adam", "Fit", "Gaussian", "Newton", "Problem", "Status", "get_inference"]
+
+
+def get_inference(inference: Any) -> Newton | Adam:
+    """Return an inference from its name, or pass an instance through."""
+    if isinstance(inference, tuple(INFERENCES.values())):
+        return inference
+    if inference not in INFERENCES:
+        raise unknown_name("inference", inference, INFERENCES)
+    return INFERENCES[inference]()

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vbagg.elbo import Parameters
-from vbagg.inference.problem import Gaussian, Problem
-from vbagg.inference.result import Fit, FlatParameters, Report, Status
+from vbagg.inference.problem import Problem
+from vbagg.inference.result import Fit, FlatParameters, Report, Status, Validator, choose
 from vbagg.inference.search import maximise
 from vbagg.inference.weights import Solution, solve_weights
 from vbagg.priors import LogPrior
@@ -36,7 +36,15 @@ class Newton:
     starts: int = 2
     tolerance: float = 5e-3
 
-    def run(self, problem: Problem, starts: list[Parameters], trainable: Parameters, log_prior: LogPrior, report: Report) -> Fit:
+    def run(
+        self,
+        problem: Problem,
+        starts: list[Parameters],
+        trainable: Parameters,
+        log_prior: LogPrior,
+        report: Report,
+        validator: Validator | None = None,
+    ) -> Fit:
         """Fit from each start and keep the best."""
         fits: list[Fit] = []
         for number, start in enumerate(starts[: self.starts]):
@@ -51,26 +59,7 @@ class Newton:
 
             search = _Search(problem, flat, log_prior, self.tolerance, report, number, known)
             fits.append(search.run(start, self.max_iterations))
-        return choose(fits, problem)
-
-
-def choose(fits: list[Fit], problem: Problem) -> Fit:
-    """The fit with the best objective, with a status that speaks of all starts."""
-    best = max(fits, key=lambda fit: fit.objective)
-    objectives = tuple(fit.objective for fit in fits)
-    message = best.status.message
-    spread = max(objectives) - min(objectives)
-    if spread > 1.0:
-        message += f" {len(fits)} starts disagree by {spread:.1f} nats; the best was kept."
-    status = Status(
-        best.status.converged,
-        message,
-        sum(fit.status.iterations for fit in fits),
-        problem.evaluations,
-        objectives,
-        problem.max_jitter,
-    )
-    return Fit(best.parameters, best.q, best.elbo, best.objective, status, best.history)
+        return choose(fits, problem, validator)
 
 
 @dataclass
@@ -82,35 +71,46 @@ class _Search:
     report: Report
     number: int
     stop: Callable[[np.ndarray, float], bool]
-    warm: Gaussian | None = None
+    warm: Solution | None = None
     best: tuple[np.ndarray, Solution] = field(init=False)
     best_value: float = -np.inf
+    jitter: tuple[float, ...] = ()
     history: list[dict] = field(default_factory=list)
 
     def run(self, start: Parameters, max_iterations: int) -> Fit:
         x0 = self.flat.ravel(start)
-        result = maximise(self.objective, x0, tolerance=self.tolerance, max_iterations=max_iterations, stop=self.stop)
+        result = maximise(
+            self.objective, x0, tolerance=self.tolerance, max_iterations=max_iterations, stop=self.stop
+        )
         x, solution = self.best
         converged, reason = result.converged, result.reason
         if not solution.converged:
             converged, reason = False, "the posterior of the weights did not settle"
         message = "Converged." if converged else f"Not converged: {reason}. {_ADVICE}"
         status = Status(converged, message, result.iterations, self.problem.evaluations)
-        return Fit(self.flat.unravel(x), solution.q, solution.elbo, self.best_value, status, self.history)
+        return Fit(
+            self.flat.unravel(x),
+            solution.q,
+            solution.elbo,
+            self.best_value,
+            self.jitter,
+            status,
+            self.history,
+        )
 
     def objective(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """ELBO maximised over `q` plus the log prior, and its gradient."""
         parameters = self.flat.unravel(x)
         staged = self.problem.at(parameters)
-        solution = solve_weights(staged, self.warm, tolerance=1e-3)
+        solution = solve_weights(staged, self.warm)
         prior, prior_slopes = self.log_prior(parameters)
         value = solution.elbo + prior
         if not np.isfinite(value):
             return -np.inf, np.zeros_like(x)
         slopes = self.flat.ravel(staged.parameter_slopes(solution.q)) + self.flat.ravel(prior_slopes)
         if value > self.best_value:
-            self.best_value, self.best = value, (np.array(x), solution)
-            self.warm = solution.q
+            self.best_value, self.best, self.jitter = value, (np.array(x), solution), staged.jitter
+            self.warm = solution
         entry = {
             "start": self.number,
             "evaluation": len(self.history),

@@ -72,7 +72,9 @@ def _parameter_slopes(
     spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, mu: Array, factor: Array, collapse: bool
 ) -> Parameters:
     def value(parameters: Parameters) -> Array:
-        return data_term(spec, parameters.likelihood, stage(spec, parameters, jitter, chunk, collapse), mu, factor)
+        return data_term(
+            spec, parameters.likelihood, stage(spec, parameters, jitter, chunk, collapse), mu, factor
+        )
 
     return jax.grad(value)(parameters)
 
@@ -95,6 +97,8 @@ class Problem:
         self.n_features = feature_count(landmarks, spec.feature_map)
         self.collapse = [self._worth_collapsing(chunk) for chunk in chunks]
         self.n_bags = int(sum(np.sum(chunk.valid) for chunk in chunks))
+        # rounding of float32 sums over individuals, in nats
+        self.noise = 1e-10 * float(sum(np.sum(chunk.valid * np.abs(chunk.y)) for chunk in chunks))
         self.evaluations = 0
         self.max_jitter = 0.0
 
@@ -109,9 +113,10 @@ class Problem:
         total = sum(c.shape[0] for c in self.chunks)
         return self.spec.link.name == "square" and collapsed < direct and 16 * total * m * m < self.memory
 
-    def at(self, parameters: Parameters) -> "StagedProblem":
-        """The problem for given kernel and likelihood parameters."""
-        jitter = needed_jitter(self.spec.feature_map, parameters.kernel, parameters.landmarks)
+    def at(self, parameters: Parameters, jitter: tuple[float, ...] | None = None) -> "StagedProblem":
+        """The problem for given kernel and likelihood parameters; jitter as small as they allow if not given."""
+        if jitter is None:
+            jitter = needed_jitter(self.spec.feature_map, parameters.kernel, parameters.landmarks)
         self.max_jitter = max(self.max_jitter, *jitter)
         return StagedProblem(self, parameters, jitter)
 
@@ -129,7 +134,9 @@ class StagedProblem:
         if index in self._kept:
             return self._kept[index]
         problem = self.problem
-        staged = _stage(self.spec, self.parameters, self.jitter, problem.chunks[index], problem.collapse[index])
+        staged = _stage(
+            self.spec, self.parameters, self.jitter, problem.chunks[index], problem.collapse[index]
+        )
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
         if self._bytes + size <= problem.memory:
             self._kept[index] = staged

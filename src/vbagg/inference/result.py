@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
 import numpy as np
 
 from vbagg.elbo import Parameters
-from vbagg.inference.problem import Gaussian
+from vbagg.inference.problem import Gaussian, Problem
 
 Report = Callable[[dict], None]
 
@@ -36,6 +36,9 @@ class Fit:
     q: Gaussian
     elbo: float
     objective: float
+    """ELBO plus log prior."""
+    jitter: tuple[float, ...]
+    """Relative jitter of each component's factorisation."""
     status: Status
     history: list[dict] = field(repr=False, default_factory=list)
 
@@ -51,7 +54,9 @@ class FlatParameters:
 
     def ravel(self, parameters: Parameters) -> np.ndarray:
         """Vector of the trainable numbers."""
-        chosen = [np.ravel(x) for x, flag in zip(jax.tree.leaves(parameters), self.flags, strict=True) if flag]
+        chosen = [
+            np.ravel(x) for x, flag in zip(jax.tree.leaves(parameters), self.flags, strict=True) if flag
+        ]
         return np.concatenate(chosen).astype(float) if chosen else np.zeros(0)
 
     def unravel(self, vector: np.ndarray) -> Parameters:
@@ -62,3 +67,26 @@ class FlatParameters:
             leaves.append(np.reshape(vector[at : at + size], np.shape(leaf)) if flag else leaf)
             at += size if flag else 0
         return jax.tree.unflatten(self.tree, leaves)
+
+
+Validator = Callable[[Fit, Problem], float]
+
+
+def choose(fits: list[Fit], problem: Problem, validator: Validator | None) -> Fit:
+    """The fit with the best validation score, or objective without one, with a status that speaks of all fits."""
+    scores = [fit.objective if validator is None else validator(fit, problem) for fit in fits]
+    best = fits[int(np.nanargmax(scores))]
+    objectives = tuple(fit.objective for fit in fits)
+    message = best.status.message
+    spread = max(objectives) - min(objectives)
+    if spread > 1.0:
+        message += f" {len(fits)} starts disagree by {spread:.1f} nats; the best was kept."
+    status = Status(
+        best.status.converged,
+        message,
+        sum(fit.status.iterations for fit in fits),
+        problem.evaluations,
+        objectives,
+        problem.max_jitter,
+    )
+    return replace(best, status=status)

@@ -24,8 +24,9 @@ class SearchResult:
 def maximise(
     objective: Objective,
     x: np.ndarray,
+    typical_variance: float = 0.25,
     first_step: float = 0.3,
-    longest_step: float = 1.5,
+    longest_step: float = 2.0,
     tolerance: float = 5e-3,
     noise: float = 1e-3,
     max_iterations: int = 100,
@@ -33,26 +34,31 @@ def maximise(
 ) -> SearchResult:
     """BFGS with backtracking that tolerates `noise` in the value.
 
-    Stops when the gain that the local quadratic model promises is below `tolerance`, or when `stop` says so.
+    Directions not yet explored are given the curvature `1 / typical_variance`, so that a valley is not mistaken for
+    an optimum; steps are at most `first_step` long at first and grow with success. Stops when the gain that the local
+    quadratic model promises is below `tolerance`, or when `stop` says so.
     """
     value, slope = objective(x)
-    H = np.eye(len(x)) * first_step / max(np.linalg.norm(slope), 1e-12)
-    fresh = True
+    if not np.isfinite(value):
+        return SearchResult(x, value, 0, False, "the objective is not finite at the start")
+    H = typical_variance * np.eye(len(x))
+    radius, fresh = first_step, True
     for iteration in range(max_iterations):
-        if not np.isfinite(value):
-            return SearchResult(x, value, iteration, False, "the objective is not finite at the start")
         step = H @ slope
-        promised = 0.5 * float(slope @ step)
-        if (not fresh and promised < tolerance) or np.abs(slope).max(initial=0.0) < tolerance:
+        if 0.5 * float(slope @ step) < tolerance:
             return SearchResult(x, value, iteration, True, "")
-        step *= min(1.0, longest_step / np.abs(step).max())
+        step *= min(1.0, radius / np.abs(step).max())
         trial = _backtrack(objective, x, value, slope, step, noise)
         if trial is None:
             if fresh:
                 return SearchResult(x, value, iteration, False, "no step improves the objective")
-            H, fresh = np.eye(len(x)) * first_step / np.linalg.norm(slope), True
+            H, radius, fresh = typical_variance * np.eye(len(x)), radius / 4, True
             continue
         new_x, new_value, new_slope = trial
+        moved = np.abs(new_x - x).max()
+        radius = (
+            min(longest_step, 2 * radius) if moved >= 0.99 * np.abs(step).max() else max(moved, radius / 4)
+        )
         H, fresh = _update(H, new_x - x, slope - new_slope, fresh)
         x, value, slope = new_x, new_value, new_slope
         if stop(x, value):
@@ -81,7 +87,5 @@ def _update(H: np.ndarray, s: np.ndarray, y: np.ndarray, fresh: bool) -> tuple[n
     sy = float(s @ y)
     if sy <= 1e-8 * np.linalg.norm(s) * np.linalg.norm(y) or np.linalg.norm(s) < 1e-6:
         return H, fresh
-    if fresh:
-        H = np.eye(len(s)) * sy / float(y @ y)
     left = np.eye(len(s)) - np.outer(s, y) / sy
     return left @ H @ left.T + np.outer(s, s) / sy, False

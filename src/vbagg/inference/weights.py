@@ -17,27 +17,35 @@ MEMORY = 5
 
 @dataclass(frozen=True)
 class Solution:
-    """Result of the inner solve."""
+    """Result of the inner solve; `correction` is what it added to the natural parameters of its start."""
 
     q: Gaussian
     elbo: float
     steps: int
     converged: bool
+    correction: np.ndarray
 
 
 def solve_weights(
-    problem: StagedProblem, warm: Gaussian | None = None, tolerance: float = 1e-4, max_steps: int = 60
+    problem: StagedProblem, warm: Solution | None = None, tolerance: float = 1e-5, max_steps: int = 60
 ) -> Solution:
-    """Maximise the ELBO over `q` for fixed parameters, from the mode nearest to the mean of `warm`."""
-    start = np.zeros(problem.problem.n_features) if warm is None else warm.mu
-    state = _State(problem, laplace_start(problem, start))
+    """Maximise the ELBO over `q` for fixed parameters.
+
+    The start is the mode and its curvature. With `warm`, the mode is sought near the warm mean and the warm
+    correction is applied to it: it changes little between neighbouring parameters.
+    """
+    slack = tolerance + problem.problem.noise
+    mode = laplace_start(problem, np.zeros(problem.problem.n_features) if warm is None else warm.q.mu)
+    anchor = natural_parameters(mode)
+    state = _State(problem, mode)
+    if warm is None or state.attempt(anchor + warm.correction, np.inf) is None:
+        state.attempt(anchor, np.inf)
     for step in range(1, max_steps + 1):
-        gain, full = state.advance(tolerance)
-        if gain is None:
-            return Solution(state.q, state.elbo, step, False)
-        if full and gain < tolerance:
-            return Solution(state.q, state.elbo, step, not state.clipped)
-    return Solution(state.q, state.elbo, max_steps, False)
+        gain, full = state.advance(slack)
+        if gain is None or (full and gain < slack):
+            settled = gain is not None and not state.clipped
+            return Solution(state.q, state.elbo, step, settled, state.natural - anchor)
+    return Solution(state.q, state.elbo, max_steps, False, state.natural - anchor)
 
 
 def laplace_start(problem: StagedProblem, start: np.ndarray, max_steps: int = 30) -> Gaussian:
@@ -71,6 +79,13 @@ def gaussian_from_precision(mu: np.ndarray, precision: np.ndarray) -> Gaussian:
     return Gaussian(mu, np.linalg.cholesky((covariance + covariance.T) / 2))
 
 
+def natural_parameters(q: Gaussian) -> np.ndarray:
+    """Precision and precision times mean, side by side (m, m+1)."""
+    inverse = scipy.linalg.solve_triangular(q.factor, np.eye(len(q.mu)), lower=True)
+    precision = inverse.T @ inverse
+    return np.column_stack([precision, precision @ q.mu])
+
+
 def gaussian_from_natural(precision: np.ndarray, shift: np.ndarray) -> Gaussian:
     """`N(precision^-1 shift, precision^-1)`."""
     return gaussian_from_precision(scipy.linalg.solve(precision, shift, assume_a="pos"), precision)
@@ -86,12 +101,11 @@ class _State:
 
     def __post_init__(self) -> None:
         self.metric = self.q.factor
-        self._accept(self.q, np.linalg.inv(self.q.covariance), self.problem.evaluate(self.q))
+        self.elbo = -np.inf
 
-    def _accept(self, q: Gaussian, precision: np.ndarray, evaluation: tuple) -> None:
-        self.q = q
+    def _accept(self, q: Gaussian, natural: np.ndarray, evaluation: tuple) -> None:
+        self.q, self.natural = q, natural
         self.elbo, d_mu, d_sigma = evaluation
-        self.natural = np.column_stack([precision, precision @ q.mu])
         target, self.clipped = _clip(np.eye(len(q.mu)) - 2 * d_sigma)
         # the step to natural parameters (target, target mu + gradient) is the natural gradient of length one
         self.target = np.column_stack([target, target @ q.mu + d_mu - q.mu])
@@ -101,20 +115,21 @@ class _State:
         residual = self.target - self.natural
         self.past = [*self.past, (self._whiten(self.target), self._whiten(residual))][-MEMORY:]
         if len(self.past) > 1:
-            gain = self._try(self._accelerated(), tolerance)
+            gain = self.attempt(self._accelerated(), tolerance)
             if gain is not None:
                 return gain, True
             self.past = self.past[-1:]
         rho = 1.0
         while rho > 1e-4:
-            gain = self._try(self.natural + rho * residual, tolerance)
+            gain = self.attempt(self.natural + rho * residual, tolerance)
             if gain is not None:
                 return gain, rho == 1.0
             rho /= 3
             self.past = []
         return None, False
 
-    def _try(self, natural: np.ndarray, tolerance: float) -> float | None:
+    def attempt(self, natural: np.ndarray, tolerance: float) -> float | None:
+        """Move to these natural parameters unless the ELBO falls by more than the tolerance; the gain."""
         precision = (natural[:, :-1] + natural[:, :-1].T) / 2
         try:
             q = gaussian_from_natural(precision, natural[:, -1])
@@ -124,7 +139,7 @@ class _State:
         gain = evaluation[0] - self.elbo
         if not gain > -tolerance:
             return None
-        self._accept(q, precision, evaluation)
+        self._accept(q, natural, evaluation)
         return gain
 
     def _accelerated(self) -> np.ndarray:

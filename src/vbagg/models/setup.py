@@ -1,0 +1,178 @@
+"""From a user's choices and data to a fitting problem: checks, standard units, kernel, landmarks, starting values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from vbagg import kernels
+from vbagg.bags import Bags
+from vbagg.elbo import Parameters, Spec
+from vbagg.features import FeatureMap
+from vbagg.kernels import Kernel
+from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks
+from vbagg.likelihoods import Likelihood, Normal
+from vbagg.links import Link
+from vbagg.scaling import Scaler
+
+RESIDUALS = ("auto", "exact", "diagonal", "subset")
+MEAN_SD = {"identity": 3.0, "exp": 3.0, "square": 1.0, "logistic": 3.0}
+"""Prior sd of the constant mean of `f`, in units in which the overall rate is of order one."""
+
+
+def default_kernel(bags: Bags) -> Kernel:
+    """Linear and ARD terms on the covariates, Matern 3/2 on coordinate columns."""
+    covariates = tuple(i for i in range(bags.n_features) if i not in bags.coordinates)
+    parts: list[Kernel] = []
+    if covariates:
+        parts += [kernels.Linear(covariates), kernels.RBF(covariates, ard=True)]
+    if bags.coordinates:
+        parts.append(kernels.Matern32(bags.coordinates))
+    return parts[0] if len(parts) == 1 else kernels.Sum(tuple(parts))
+
+
+def drop_inert(bags: Bags, offset: Any) -> tuple[Bags, np.ndarray]:
+    """Bags without zero-weight rows, and the offset of their rows (zero when None)."""
+    values = np.zeros(bags.n_individuals) if offset is None else bags.align_rows(offset, "offset")
+    return bags.drop_zero_weight(), values[bags.weight > 0]
+
+
+def check_outputs(
+    bags: Bags, y: Any, trials: Any, likelihood: Likelihood
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Outputs and trials in label order, refused if the likelihood cannot have produced them."""
+    values = bags.align(y, "y")
+    n_trials = None if trials is None else bags.align(trials, "trials")
+    if trials is not None and likelihood.name != "binomial":
+        raise ValueError(f"`trials` goes with likelihood 'binomial'; got it with {likelihood.name!r}.")
+    likelihood.check_outputs(values, bags.labels, n_trials)
+    return values, n_trials
+
+
+def auxiliary(bags: Bags, likelihood: Likelihood, trials: np.ndarray | None, rate_scale: float) -> np.ndarray:
+    """Second number of each bag: trials of the binomial, variance factor of the Normal, else one."""
+    if trials is not None:
+        return trials
+    if isinstance(likelihood, Normal):
+        if not likelihood.known:
+            return bags.weight_squares() * rate_scale**2
+        tau = (
+            np.full(len(bags), float(likelihood.tau))
+            if np.ndim(likelihood.tau) == 0
+            else bags.align(likelihood.tau, "tau")
+        )
+        if not np.all(tau > 0):
+            at = int(np.flatnonzero(~(tau > 0))[0])
+            raise ValueError(f"`tau` must be positive; got {tau[at]:g} for bag {bags.labels[at]!r}.")
+        return bags.weight_squares() * tau
+    return np.ones(len(bags))
+
+
+def bag_weights(bags: Bags, link: Link) -> Bags:
+    """Bags as they enter `T`: the logistic link averages, so its weights sum to one in each bag."""
+    if link.name != "logistic":
+        return bags
+    return bags.with_arrays(weight=bags.weight / bags.totals()[bags.bag])
+
+
+def overall_rate(bags: Bags, y: np.ndarray, link: Link, trials: np.ndarray | None) -> tuple[float, float]:
+    """Scale of the rate, so that `f` is of order one, and the known part of the mean of `f`."""
+    total = bags.totals()
+    if link.name == "logistic":
+        assert trials is not None
+        p = (y.sum() + 0.5) / (trials.sum() + 1)
+        return 1.0, float(np.log(p / (1 - p)))
+    if link.name == "identity":
+        rate = float(total @ y / (total @ total))
+        spread = float(np.sqrt(np.mean((y / total - rate) ** 2)))
+        scale = spread if spread > 1e-9 * abs(rate) else abs(rate) or 1.0
+        return scale, rate / scale
+    rate = float(max(y.sum(), 0.5) / total.sum())
+    return rate, 1.0 if link.name == "square" else 0.0
+
+
+def component_landmarks(
+    components: Sequence[Kernel],
+    log_params: Sequence[Any],
+    choice: Any,
+    bags: Bags,
+    scaler: Scaler,
+    random_state: int,
+) -> tuple[np.ndarray | None, ...]:
+    """Landmarks of each additive component in its own columns, in standard units; None for exact features."""
+    needing = [i for i, component in enumerate(components) if not component.exact_features]
+    per_component = isinstance(choice, list | tuple)
+    if per_component and len(choice) not in (len(needing), len(components)):
+        raise ValueError(
+            f"`landmarks` must have one entry per additive component that needs them ({len(needing)});"
+            f" got {len(choice)}."
+        )
+    found: list[np.ndarray | None] = [None] * len(components)
+    for order, i in enumerate(needing):
+        own = choice
+        if per_component:
+            own = choice[i] if len(choice) == len(components) else choice[order]
+        columns = list(components[i].columns_used)
+        if isinstance(own, np.ndarray):
+            user = check_landmarks(own, len(columns))
+            found[i] = (user - scaler.centre[columns]) / scaler.scale[columns]
+            continue
+        option = own if isinstance(own, Landmarks) else Landmarks(number=own)
+        found[i] = choose_landmarks(
+            bags.X[:, columns],
+            bags.weight,
+            option.number,
+            option.method,
+            random_state,
+            bag=bags.bag,
+            kernel=components[i],
+            log_params=log_params[i],
+        )
+    return tuple(found)
+
+
+def starting_points(start: Parameters, components: Sequence[Kernel]) -> list[Parameters]:
+    """The start, and starts with longer and shorter length-scales."""
+
+    def stretched(factor: float) -> Parameters:
+        def change(path: Any, leaf: Any) -> Any:
+            return leaf + np.log(factor) if getattr(path[-1], "key", None) == "lengthscale" else leaf
+
+        masks = tuple(kernels.trainable_mask(component) for component in components)
+        moved = jax.tree_util.tree_map_with_path(change, start.kernel)
+        kept = jax.tree.map(lambda free, new, old: new if free else old, masks, moved, start.kernel)
+        return replace(start, kernel=kept)
+
+    return [start, stretched(3.0), stretched(1 / 3.0)]
+
+
+def trainable(components: Sequence[Kernel], start: Parameters, learn_landmarks: bool) -> Parameters:
+    """Flags of the parameters that the search may move."""
+    return Parameters(
+        tuple(kernels.trainable_mask(component) for component in components),
+        {name: True for name in start.likelihood},
+        tuple(None if Z is None else learn_landmarks for Z in start.landmarks),
+    )
+
+
+def joint_components(components: Sequence[Kernel]) -> tuple[Kernel, ...]:
+    """Components with all that need landmarks merged into one sum, so that they share landmarks."""
+    exact = [c for c in components if c.exact_features]
+    rest = [c for c in components if not c.exact_features]
+    return (*exact, kernels.Sum(tuple(rest)) if len(rest) > 1 else rest[0]) if rest else tuple(exact)
+
+
+def latent_offset(link: Link, offset: np.ndarray, rate_scale: float, base: float) -> np.ndarray:
+    """Known part of `f` per row, in the units in which `f` is learnt."""
+    unit = {"identity": rate_scale, "square": np.sqrt(rate_scale)}.get(link.name, 1.0)
+    return base + offset / unit
+
+
+def make_spec(components: tuple[Kernel, ...], likelihood: Likelihood, link: Link, approximation: str) -> Spec:
+    """Static description of the model; the Normal's expectation is exact under every approximation."""
+    approximation = "matched" if likelihood.name == "normal" else approximation
+    return Spec(FeatureMap(components, MEAN_SD[link.name]), likelihood, link, approximation)

@@ -1,0 +1,181 @@
+"""Posteriors of individuals and of bags: a law for each row, plus joint draws.
+
+Both delegate `mean`, `std`, `quantile`, `interval`, `exceedance`, `cdf` and `log_prob` to their law and add
+`sample`, which keeps the covariance between rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vbagg import laws
+from vbagg.chunks import Chunk
+from vbagg.draws import draw_totals
+from vbagg.elbo import Spec, stage_with_basis, total_moments
+from vbagg.features import Basis, features, residual_block, residual_diagonal
+from vbagg.moments import bag_directions
+
+RATE_LAWS = {
+    "identity": laws.Normal,
+    "exp": laws.LogNormal,
+    "square": laws.SquaredNormal,
+    "logistic": laws.LogitNormal,
+}
+TOTAL_LAWS = {"identity": laws.Normal, "exp": laws.LogNormal, "square": laws.Gamma, "logistic": laws.Beta}
+ROWS_PER_CHUNK = 8192
+JOINT_ROWS = 1024
+"""Rows whose residuals are drawn jointly; blocks further apart are joined by the landmarks alone."""
+
+
+class Posterior:
+    """Distribution of one number per row: an individual's rate, a bag's total, or a bag's new output."""
+
+    def __init__(self, law: laws.Law, draw: Callable[[int, int], np.ndarray]) -> None:
+        self.law, self._draw = law, draw
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Posterior mean (rows)."""
+        return self.law.mean
+
+    @property
+    def std(self) -> np.ndarray:
+        """Posterior standard deviation (rows)."""
+        return self.law.std
+
+    def quantile(self, q: float | np.ndarray) -> np.ndarray:
+        """Quantiles: (rows) for one level, (len(q), rows) for several."""
+        return self.law.quantile(q)
+
+    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end of the central interval."""
+        return self.law.interval(level)
+
+    def exceedance(self, threshold: float | np.ndarray) -> np.ndarray:
+        """Probability of being above `threshold`."""
+        return self.law.exceedance(threshold)
+
+    def cdf(self, x: float | np.ndarray) -> np.ndarray:
+        """Probability of being at or below `x`."""
+        return self.law.cdf(x)
+
+    def log_prob(self, y: np.ndarray) -> np.ndarray:
+        """Log density (mass for counts) at `y`."""
+        return self.law.log_prob(y)
+
+    def sample(self, n: int = 100, seed: int = 0) -> np.ndarray:
+        """Joint draws (n, rows)."""
+        if n < 1:
+            raise ValueError(f"`n` must be at least 1; got {n}.")
+        return self._draw(n, seed)
+
+    def __len__(self) -> int:
+        return len(self.law)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} rows, {type(self.law).__name__})"
+
+
+class BagPosterior(Posterior):
+    """Posterior of bag totals, with the covariance between bags."""
+
+    def __init__(self, law: laws.Law, draw: Callable, covariance: Callable[[], np.ndarray]) -> None:
+        super().__init__(law, draw)
+        self._covariance = covariance
+
+    def covariance(self) -> np.ndarray:
+        """Covariance of the totals (b, b): first order between bags, the law's variance on the diagonal."""
+        return self._covariance()
+
+
+@partial(jax.jit, static_argnames="spec")
+def _row_marginals(spec: Spec, basis: Basis, mu, factor, X, known):
+    A = features(spec.feature_map, basis, X)
+    variance = residual_diagonal(spec.feature_map, basis, X, A) + jnp.sum((A @ factor) ** 2, axis=-1)
+    return known + A @ mu, variance
+
+
+def row_marginals(
+    spec: Spec, basis: Basis, mu: np.ndarray, factor: np.ndarray, X: np.ndarray, known: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of `f` at each row, in chunks of rows."""
+    mean, variance = np.empty(len(X)), np.empty(len(X))
+    size = min(ROWS_PER_CHUNK, 1 << max(len(X) - 1, 1).bit_length())
+    for start in range(0, len(X), size):
+        rows = slice(start, start + size)
+        short = size - len(X[rows])
+        part = np.pad(X[rows], ((0, short), (0, 0)), mode="edge")
+        m, s = _row_marginals(spec, basis, mu, factor, part, np.pad(known[rows], (0, short)))
+        mean[rows], variance[rows] = np.asarray(m)[: size - short], np.asarray(s)[: size - short]
+    return mean, variance
+
+
+def draw_rows(
+    spec: Spec,
+    basis: Basis,
+    mu: np.ndarray,
+    factor: np.ndarray,
+    X: np.ndarray,
+    known: np.ndarray,
+    n: int,
+    seed: int,
+) -> np.ndarray:
+    """Joint draws of `Psi(f)` (n, rows): the weights first, then the residual in blocks of rows."""
+    rng = np.random.default_rng(seed)
+    v = mu[:, None] + factor @ rng.standard_normal((len(mu), n))
+    out = np.empty((n, len(X)))
+    for start in range(0, len(X), JOINT_ROWS):
+        rows = slice(start, start + JOINT_ROWS)
+        A = features(spec.feature_map, basis, X[rows])
+        R = np.array(residual_block(spec.feature_map, basis, X[rows], A))
+        values, vectors = np.linalg.eigh(R)
+        own = vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * rng.standard_normal((len(R), n)))
+        f = known[rows, None] + np.asarray(A) @ v + own
+        out[:, rows] = np.asarray(spec.link.value(f)).T
+    return out
+
+
+@partial(jax.jit, static_argnames="spec")
+def _bag_moments(spec: Spec, basis: Basis, mu, factor, chunk: Chunk):
+    staged = stage_with_basis(spec, basis, chunk, collapse=False)
+    M, V = total_moments(spec.link, staged, mu, factor)
+    return M, V, bag_directions(spec.link, staged.moments, mu, factor)
+
+
+@partial(jax.jit, static_argnames=("spec", "n"))
+def _bag_draws(spec: Spec, basis: Basis, mu, factor, chunk: Chunk, seed, n: int):
+    staged = stage_with_basis(spec, basis, chunk, collapse=False)
+    return draw_totals(spec.link, staged.moments, mu, factor, seed, n, antithetic=False)[1]
+
+
+def bag_moments(
+    spec: Spec, basis: Basis, mu: np.ndarray, factor: np.ndarray, chunks: list[Chunk]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and variance of each total and its direction in weight space `sum_i w_i E Psi'(f_i) A_i` (b, m)."""
+    parts = [_bag_moments(spec, basis, mu, factor, chunk) for chunk in chunks]
+    M, V, directions = ([np.asarray(part[k]) for part in parts] for k in range(3))
+    return gather(M, chunks), gather(V, chunks), gather(directions, chunks)
+
+
+def draw_bags(
+    spec: Spec, basis: Basis, mu: np.ndarray, factor: np.ndarray, chunks: list[Chunk], n: int, seed: int
+) -> np.ndarray:
+    """Joint draws of the totals (n, b); every chunk sees the same weights."""
+    padded = -(-n // 16) * 16
+    parts = [np.asarray(_bag_draws(spec, basis, mu, factor, chunk, seed, padded)).T for chunk in chunks]
+    return gather(parts, chunks).T[:n]
+
+
+def gather(parts: list[np.ndarray], chunks: list[Chunk]) -> np.ndarray:
+    """Per-bag rows of all chunks in the order of the bags, padding dropped."""
+    position = np.concatenate([np.asarray(chunk.position) for chunk in chunks])
+    values = np.concatenate(parts)
+    inside = position >= 0
+    out = np.empty((inside.sum(), *values.shape[1:]))
+    out[position[inside]] = values[inside]
+    return out
