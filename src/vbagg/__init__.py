@@ -19,12 +19,12 @@ _HOMES = {
     "VBAgg": "vbagg.models.vbagg",
     "load": "vbagg.io",
 }
-_MODULES = ("datasets", "kernels", "laws", "likelihoods", "metrics")
+_MODULES = ("datasets", "errors", "kernels", "laws", "likelihoods", "metrics")
 
 __all__ = [*_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
-    from vbagg import datasets, kernels, laws, likelihoods, metrics
+    from vbagg import datasets, errors, kernels, laws, likelihoods, metrics
     from vbagg.bags import Bags
     from vbagg.inference import Adam, Newton
     from vbagg.io import load

@@ -57,6 +57,12 @@ def make_basis(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple, 
     return Basis(kernel_params, landmarks, tuple(inverses))
 
 
+@partial(jax.jit, static_argnums=0)
+def compiled_basis(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple, jitter: tuple) -> Basis:
+    """`make_basis`, compiled."""
+    return make_basis(feature_map, kernel_params, landmarks, jitter)
+
+
 def needed_jitter(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple) -> tuple[float, ...]:
     """Smallest relative jitter (powers of ten from `JITTER`) with which each component factorises."""
     chosen = []

@@ -6,13 +6,25 @@ from typing import Any
 
 from vbagg.errors import unknown_name
 from vbagg.inference.adam import Adam
+from vbagg.inference.averaging import average
 from vbagg.inference.newton import Newton
 from vbagg.inference.problem import Gaussian, Problem
-from vbagg.inference.result import Fit, Status
+from vbagg.inference.result import Fit, Status, Validator
 
 INFERENCES: dict[str, type] = {"newton": Newton, "adam": Adam}
 
-__all__ = ["INFERENCES", "Adam", "Fit", "Gaussian", "Newton", "Problem", "Status", "get_inference"]
+__all__ = [
+    "INFERENCES",
+    "Adam",
+    "Fit",
+    "Gaussian",
+    "Newton",
+    "Problem",
+    "Status",
+    "Validator",
+    "average",
+    "get_inference",
+]
 
 
 def get_inference(inference: Any) -> Newton | Adam:

@@ -1,33 +1,37 @@
-"""Deterministic inference without knobs: L-BFGS over the parameters, `q` solved anew at each of them."""
+"""Deterministic inference without knobs: BFGS over the parameters, `q` solved anew at each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from vbagg.elbo import Parameters
 from vbagg.inference.problem import Problem
+from vbagg.inference.profile import Point, Profile
 from vbagg.inference.result import Fit, FlatParameters, Report, Status, Validator, choose
-from vbagg.inference.search import maximise
-from vbagg.inference.weights import Solution, solve_weights
+from vbagg.inference.search import SearchResult, maximise
 from vbagg.priors import LogPrior
 
-SAME_OPTIMUM = 0.1
-"""A later start that comes this near to an earlier optimum, in log-parameters and nats, has found the same one."""
+SAME_OPTIMUM = 0.1, 1.0
+"""A later start that comes this near to an earlier optimum, in nats and log-parameters, has found the same one."""
+FINAL_PRECISION = 1e-6
+ADVICE = (
+    "Try more iterations (`inference=Newton(max_iterations=...)`), fewer covariates, or stronger priors;"
+    " predictions from this fit may be off."
+)
 
 
 @dataclass(frozen=True)
 class Newton:
-    """Natural-gradient solve of `q` inside L-BFGS over kernel and likelihood parameters.
+    """Natural-gradient solve of `q` inside BFGS over kernel and likelihood parameters.
 
     Parameters
     ----------
     max_iterations
-        Of L-BFGS, from each start.
+        Of BFGS, from each start.
     starts
-        Number of starting length-scales; the best objective wins and disagreement is reported.
+        Number of starting length-scales, at most 3; the best objective wins and disagreement is reported.
     tolerance
         Gain of the objective, in nats, below which the search stops.
     """
@@ -48,83 +52,75 @@ class Newton:
         """Fit from each start and keep the best."""
         fits: list[Fit] = []
         for number, start in enumerate(starts[: self.starts]):
-            flat = FlatParameters(start, trainable)
-            found = [(flat.ravel(fit.parameters), fit.objective) for fit in fits]
-
-            def known(x: np.ndarray, value: float, found: list = found) -> bool:
-                return any(
-                    np.abs(x - optimum).max() < SAME_OPTIMUM and abs(value - best) < SAME_OPTIMUM
-                    for optimum, best in found
-                )
-
-            search = _Search(problem, flat, log_prior, self.tolerance, report, number, known)
-            fits.append(search.run(start, self.max_iterations))
+            search = _Search(Profile(problem, FlatParameters(start, trainable), log_prior), report, number)
+            fits.append(search.run(start, fits, self))
+            if len(search.history) == 1:  # nothing to learn: every start is the same
+                break
         return choose(fits, problem, validator)
 
 
 @dataclass
 class _Search:
-    problem: Problem
-    flat: FlatParameters
-    log_prior: LogPrior
-    tolerance: float
+    """One start: evaluations become history, the last one is polished."""
+
+    profile: Profile
     report: Report
     number: int
-    stop: Callable[[np.ndarray, float], bool]
-    warm: Solution | None = None
-    best: tuple[np.ndarray, Solution] = field(init=False)
-    best_value: float = -np.inf
-    jitter: tuple[float, ...] = ()
+    precision: float = 1e-2
     history: list[dict] = field(default_factory=list)
 
-    def run(self, start: Parameters, max_iterations: int) -> Fit:
-        x0 = self.flat.ravel(start)
+    def run(self, start: Parameters, earlier: list[Fit], options: Newton) -> Fit:
+        ravel = self.profile.flat.ravel
+        found = [(ravel(fit.parameters), fit.objective) for fit in earlier]
+
+        def known(x: np.ndarray, value: float) -> bool:
+            nats, distance = SAME_OPTIMUM
+            return any(abs(value - best) < nats and np.abs(x - at).max() < distance for at, best in found)
+
         result = maximise(
-            self.objective, x0, tolerance=self.tolerance, max_iterations=max_iterations, stop=self.stop
+            self.objective,
+            ravel(start),
+            tolerance=options.tolerance,
+            max_iterations=options.max_iterations,
+            stop=known,
         )
-        x, solution = self.best
-        converged, reason = result.converged, result.reason
-        if not solution.converged:
-            converged, reason = False, "the posterior of the weights did not settle"
-        message = "Converged." if converged else f"Not converged: {reason}. {_ADVICE}"
-        status = Status(converged, message, result.iterations, self.problem.evaluations)
-        return Fit(
-            self.flat.unravel(x),
-            solution.q,
-            solution.elbo,
-            self.best_value,
-            self.jitter,
-            status,
-            self.history,
-        )
+        return self._finish(result, start)
 
     def objective(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """ELBO maximised over `q` plus the log prior, and its gradient."""
-        parameters = self.flat.unravel(x)
-        staged = self.problem.at(parameters)
-        solution = solve_weights(staged, self.warm)
-        prior, prior_slopes = self.log_prior(parameters)
-        value = solution.elbo + prior
-        if not np.isfinite(value):
-            return -np.inf, np.zeros_like(x)
-        slopes = self.flat.ravel(staged.parameter_slopes(solution.q)) + self.flat.ravel(prior_slopes)
-        if value > self.best_value:
-            self.best_value, self.best, self.jitter = value, (np.array(x), solution), staged.jitter
-            self.warm = solution
-        entry = {
-            "start": self.number,
-            "evaluation": len(self.history),
-            "objective": value,
-            "elbo": solution.elbo,
-            "gradient": float(np.abs(slopes).max(initial=0.0)),
-            "weight_steps": solution.steps,
-        }
-        self.history.append(entry)
-        self.report(entry)
-        return value, slopes
+        """Value and gradient; far from the optimum a rough solve of `q` will do."""
+        best = self.profile.best
+        point = self.profile(x, self.precision)
+        gain = np.inf if best is None else abs(point.value - best.value)
+        self.precision = float(np.clip(1e-3 * gain, 1e-5, 1e-2))
+        self.history.append(
+            {
+                "start": self.number,
+                "evaluation": len(self.history),
+                "objective": point.value,
+                "elbo": point.solution.elbo,
+                "gradient": float(np.abs(point.slope).max(initial=0.0)),
+                "weight_steps": point.solution.steps,
+            }
+        )
+        self.report(self.history[-1])
+        return point.value, point.slope
 
-
-_ADVICE = (
-    "Try more iterations (`inference=Newton(max_iterations=...)`), fewer covariates, or stronger priors;"
-    " predictions from this fit may be off."
-)
+    def _finish(self, result: SearchResult, start: Parameters) -> Fit:
+        if self.profile.best is None:
+            raise FloatingPointError(
+                f"The objective is not finite at the starting parameters ({start.kernel}); rescale the data or the kernel."
+            )
+        point: Point = self.profile(self.profile.best.x, FINAL_PRECISION, slope=False)
+        converged, reason = result.converged, result.reason
+        if not point.solution.converged:
+            converged, reason = False, "the posterior of the weights did not settle"
+        status = Status(
+            converged,
+            "Converged." if converged else f"Not converged: {reason}. {ADVICE}",
+            result.iterations,
+            self.profile.problem.evaluations,
+        )
+        solution = point.solution
+        return Fit(
+            point.parameters, solution.q, solution.elbo, point.value, point.jitter, status, self.history
+        )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 from typing import Any, Self
 
-from vbagg.errors import NotFittedError
-
 
 class Estimator:
     """Parameters are stored by `__init__` and never changed by `fit`; learnt state ends in an underscore."""
@@ -36,11 +34,7 @@ class Estimator:
         return Tags(estimator_type=None, target_tags=TargetTags(required=True))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return any(name.endswith("_") and not name.endswith("__") for name in vars(self))
-
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call `fit(bags, y)` first.")
+        return hasattr(self, "_fitted")
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters

@@ -53,13 +53,21 @@ def check_outputs(
     return values, n_trials
 
 
-def auxiliary(bags: Bags, likelihood: Likelihood, trials: np.ndarray | None, rate_scale: float) -> np.ndarray:
+def training_auxiliary(
+    bags: Bags, likelihood: Likelihood, trials: np.ndarray | None, rate_scale: float
+) -> np.ndarray:
+    """`auxiliary` in the units of training, where a learnt `tau` multiplies scaled weights."""
+    aux = auxiliary(bags, likelihood, trials)
+    return aux * rate_scale**2 if "tau" in likelihood.start() else aux
+
+
+def auxiliary(bags: Bags, likelihood: Likelihood, trials: np.ndarray | None) -> np.ndarray:
     """Second number of each bag: trials of the binomial, variance factor of the Normal, else one."""
     if trials is not None:
         return trials
     if isinstance(likelihood, Normal):
         if not likelihood.known:
-            return bags.weight_squares() * rate_scale**2
+            return bags.weight_squares()
         tau = (
             np.full(len(bags), float(likelihood.tau))
             if np.ndim(likelihood.tau) == 0
@@ -93,6 +101,21 @@ def overall_rate(bags: Bags, y: np.ndarray, link: Link, trials: np.ndarray | Non
         return scale, rate / scale
     rate = float(max(y.sum(), 0.5) / total.sum())
     return rate, 1.0 if link.name == "square" else 0.0
+
+
+def start_parameters(
+    components: tuple[Kernel, ...],
+    likelihood: Likelihood,
+    landmarks: Any,
+    bags: Bags,
+    scaler: Scaler,
+    random_state: int,
+) -> Parameters:
+    """Starting values of all that is learnt, in standard units."""
+    scaled = bags.with_arrays(X=scaler.forward(bags.X))
+    log_params = tuple(component.initial_log_parameters(scaled.X) for component in components)
+    chosen = component_landmarks(components, log_params, landmarks, scaled, scaler, random_state)
+    return Parameters(log_params, {name: np.log(v) for name, v in likelihood.start().items()}, chosen)
 
 
 def component_landmarks(

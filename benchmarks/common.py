@@ -1,0 +1,49 @@
+"""What the benchmarks share: clocks, the machine, results written in one piece."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+
+@contextmanager
+def timed() -> Iterator[SimpleNamespace]:
+    """Wall and CPU seconds of a block."""
+    clock = SimpleNamespace(wall=0.0, cpu=0.0)
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield clock
+    clock.wall, clock.cpu = time.perf_counter() - wall, time.process_time() - cpu
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, versions and date."""
+    import jax
+
+    model = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+        model = names[0].split(":", 1)[1].strip() if names else model
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def write_json(path: str | os.PathLike[str], content: Any) -> None:
+    """Write to a temporary name and move into place."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_suffix(".tmp")
+    temporary.write_text(json.dumps(content, indent=1) + "\n")
+    temporary.replace(target)

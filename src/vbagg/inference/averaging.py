@@ -1,0 +1,64 @@
+"""Averaging over kernel and likelihood parameters: a few weighted fits around the optimum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vbagg.elbo import Parameters
+from vbagg.inference.problem import Problem
+from vbagg.inference.profile import Profile
+from vbagg.inference.result import Fit, FlatParameters, Report
+from vbagg.priors import LogPrior
+
+DIFFERENCE = 0.2
+"""Step of the finite differences of the gradient, in log-parameters."""
+LARGEST_SD = 1.5
+"""Posterior sd of a log-parameter is taken to be at most this: about the prior's."""
+WEIGHT_RANGE = 2.0
+"""Log importance weights are kept within this of the Gaussian's."""
+
+
+def average(
+    problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPrior, report: Report
+) -> list[tuple[float, Fit]]:
+    """Weighted fits that stand for the posterior of the log-parameters.
+
+    The posterior is taken as Gaussian with the curvature of the objective at its optimum (finite differences of the
+    gradient), represented by symmetric sigma points that match its mean and covariance; each point is refitted and
+    its weight corrected by its own objective.
+    """
+    flat = FlatParameters(fit.parameters, trainable)
+    centre = flat.ravel(fit.parameters)
+    k = len(centre)
+    if k == 0:
+        return [(1.0, fit)]
+    profile = Profile(problem, flat, log_prior)
+    origin = profile(centre, 1e-5)
+    slopes = [profile(centre + DIFFERENCE * e, 1e-5).slope for e in np.eye(k)]
+    curvature = (origin.slope - np.array(slopes)) / DIFFERENCE
+    values, axes = np.linalg.eigh((curvature + curvature.T) / 2)
+    sd = 1 / np.sqrt(np.maximum(values, 1 / LARGEST_SD**2))
+    radius = np.sqrt(max(k, 3.0))
+    members, log_weights = [fit], [np.log(max(1 - k / radius**2, 1e-3))]
+    for direction in np.concatenate([axes.T * sd[:, None], -axes.T * sd[:, None]]):
+        point = profile(centre + radius * direction, 1e-5, slope=False)
+        report({"averaging": len(members), "of": 2 * k + 1, "objective": point.value})
+        if not np.isfinite(point.value):
+            continue
+        surplus = point.value - origin.value + radius**2 / 2
+        log_weights.append(-np.log(2 * radius**2) + np.clip(surplus, -WEIGHT_RANGE, WEIGHT_RANGE))
+        solution = point.solution
+        members.append(
+            replace(
+                fit,
+                parameters=point.parameters,
+                q=solution.q,
+                elbo=solution.elbo,
+                objective=point.value,
+                jitter=point.jitter,
+            )
+        )
+    weights = np.exp(np.array(log_weights) - max(log_weights))
+    return list(zip(weights / weights.sum(), members, strict=True))

@@ -1,0 +1,51 @@
+"""The objective with `q` maximised out, as a function of the trainable parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vbagg.elbo import Parameters
+from vbagg.inference.problem import Problem
+from vbagg.inference.result import FlatParameters
+from vbagg.inference.weights import Solution, solve_weights
+from vbagg.priors import LogPrior
+
+
+@dataclass(frozen=True)
+class Point:
+    """One evaluation: ELBO maximised over `q` plus log prior, and its gradient."""
+
+    x: np.ndarray
+    value: float
+    slope: np.ndarray
+    parameters: Parameters
+    solution: Solution
+    jitter: tuple[float, ...]
+
+
+@dataclass
+class Profile:
+    """Profile objective; remembers the best point and starts the next solve from it."""
+
+    problem: Problem
+    flat: FlatParameters
+    log_prior: LogPrior
+    best: Point | None = None
+
+    def __call__(self, x: np.ndarray, precision: float, slope: bool = True) -> Point:
+        """Evaluate at `x` with `q` solved to `precision` nats."""
+        parameters = self.flat.unravel(x)
+        staged = self.problem.at(parameters)
+        warm = None if self.best is None else self.best.solution
+        solution = solve_weights(staged, warm, precision)
+        prior, prior_slopes = self.log_prior(parameters)
+        value = solution.elbo + prior
+        slopes = np.zeros_like(x)
+        if slope and np.isfinite(value):
+            slopes = self.flat.ravel(staged.parameter_slopes(solution.q)) + self.flat.ravel(prior_slopes)
+        point = Point(np.array(x), value, slopes, parameters, solution, staged.jitter)
+        if np.isfinite(value) and (self.best is None or value > self.best.value):
+            self.best = point
+        return point

@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vbagg.bags import Bags
+from vbagg.chunks import EXACT_LIMIT, SUBSET_SIZE, make_chunks, plan_batches, round_up
+from vbagg.posterior import gather
+
+SIZES = np.array([7, 2, 9, 1, 5, 33])
+
+
+@pytest.fixture
+def bags(rng):
+    label = rng.permutation(np.repeat(np.arange(len(SIZES)), SIZES))
+    weight = rng.exponential(size=len(label))
+    weight[np.isin(np.arange(len(label)), [3, 20, 41])] = 0.0
+    return Bags(rng.normal(size=(len(label), 2)), label, weight)
+
+
+def chunks_of(bags, residual="exact", max_elements=4e6, random_state=0):
+    b = len(bags)
+    known = np.linspace(-1, 1, bags.n_individuals)
+    return make_chunks(
+        bags, 10.0 + np.arange(b), 2.0 + np.arange(b), known, residual, max_elements, random_state
+    )
+
+
+def filled(chunk):
+    """Slots of a chunk that hold a bag, with the position of that bag."""
+    return [(slot, position) for slot, position in enumerate(chunk.position) if position >= 0]
+
+
+@given(st.integers(1, 10**6))
+def test_round_up_is_close_and_has_four_significant_bits(value):
+    rounded = round_up(value)
+    assert value <= rounded <= value * 1.125
+    assert rounded % (1 << max(rounded.bit_length() - 4, 0)) == 0
+    assert round_up(rounded) == rounded
+
+
+@given(
+    st.lists(st.integers(1, 2000), min_size=1, max_size=60),
+    st.sampled_from(["auto", "exact", "subset", "diagonal"]),
+    st.integers(1, 10**6),
+)
+def test_batches_hold_every_bag_once_within_the_budget(sizes, residual, max_elements):
+    sizes = np.array(sizes)
+    batches = plan_batches(sizes, residual, max_elements)
+    assert sorted(np.concatenate([batch.positions for batch in batches])) == list(range(len(sizes)))
+    for batch in batches:
+        assert sizes[batch.positions].max() <= batch.size
+        assert 1 <= len(batch.positions) <= batch.n_bags
+        cost = batch.size**2 if batch.residual == "exact" else batch.size
+        assert batch.n_bags == 1 or batch.n_bags * cost <= max_elements
+
+
+def test_auto_residual_is_exact_up_to_the_limit():
+    sizes = np.array([EXACT_LIMIT + 1, 3, EXACT_LIMIT])
+    mode = {
+        position: batch.residual for batch in plan_batches(sizes, "auto", 1e7) for position in batch.positions
+    }
+    assert mode == {0: "subset", 1: "exact", 2: "exact"}
+
+
+def test_sizes_are_merged_only_where_padding_is_cheap():
+    few = plan_batches(np.array([3, 9, 30, 100]), "diagonal", 1e9)
+    many = plan_batches(np.repeat([3, 300], 1000), "diagonal", 1e9)
+    assert [batch.size for batch in few] == [104]
+    assert sorted(batch.size for batch in many) == [3, 320]
+
+
+def test_similar_folds_share_their_shapes():
+    sizes = np.tile([4, 9, 30], 40)
+    shapes = {
+        tuple((batch.n_bags, batch.size) for batch in plan_batches(np.delete(sizes, left_out), "exact", 1e7))
+        for left_out in ([0, 1], [2, 4, 6], [7])
+    }
+    assert len(shapes) == 1
+
+
+@pytest.mark.parametrize("max_elements", [30, 200, 4e6])
+def test_chunks_hold_the_rows_of_each_bag_and_inert_padding(bags, max_elements):
+    chunks = chunks_of(bags, "diagonal", max_elements)
+    known = np.linspace(-1, 1, bags.n_individuals)
+    seen = []
+    for chunk in chunks:
+        for slot, position in filled(chunk):
+            rows = slice(bags.starts[position], bags.starts[position + 1])
+            size = SIZES[bags.labels[position]]
+            np.testing.assert_array_equal(chunk.X[slot, :size], bags.X[rows])
+            np.testing.assert_array_equal(chunk.weight[slot, :size], bags.weight[rows])
+            np.testing.assert_array_equal(chunk.known[slot, :size], known[rows])
+            assert not chunk.weight[slot, size:].any()
+            assert (chunk.y[slot], chunk.aux[slot]) == (10.0 + position, 2.0 + position)
+            assert chunk.valid[slot] == 1
+            seen.append(position)
+        padding = np.asarray(chunk.position) < 0
+        assert not np.asarray(chunk.valid)[padding].any()
+        # the total of a padded bag must be positive: its logarithm is taken
+        assert (np.asarray(chunk.weight)[padding].sum(axis=1) > 0).all()
+    assert sorted(seen) == list(range(len(SIZES)))
+
+
+def test_gather_returns_to_the_order_of_the_bags(bags):
+    chunks = chunks_of(bags, "diagonal", max_elements=30)
+    assert len(chunks) > 2
+    parts = [np.column_stack([chunk.y, -chunk.aux]) for chunk in chunks]
+    expected = np.column_stack([10.0 + np.arange(6), -2.0 - np.arange(6)])
+    np.testing.assert_array_equal(gather(parts, chunks), expected)
+
+
+def test_individuals_are_drawn_in_proportion_to_weight(bags):
+    count = np.zeros((len(SIZES), 64))
+    repetitions = 40
+    for seed in range(repetitions):
+        (chunk,) = chunks_of(bags, "subset", random_state=seed)
+        assert chunk.drawn.shape[1] == SUBSET_SIZE
+        for slot, position in filled(chunk):
+            count[position] += np.bincount(chunk.drawn[slot], minlength=64)
+    n_draws = repetitions * SUBSET_SIZE
+    for position in range(len(SIZES)):
+        weight = bags.weight[bags.starts[position] : bags.starts[position + 1]]
+        p = weight / weight.sum()
+        observed = count[position, : len(p)]
+        assert count[position].sum() == n_draws == observed.sum()
+        assert not observed[p == 0].any()
+        assert np.abs(observed - n_draws * p).max() < 4.5 * np.sqrt(n_draws / 4)
+
+
+def test_draws_do_not_depend_on_row_order_or_zero_weight_rows(bags, rng):
+    order = rng.permutation(bags.n_individuals)
+    X = np.concatenate([bags.X[order], rng.normal(size=(6, 2))])
+    label = np.concatenate([bags.labels[bags.bag][order], bags.labels])
+    weight = np.concatenate([bags.weight[order], np.zeros(6)])
+    changed = Bags(X, label, weight)
+
+    def drawn_rows(bags):
+        (chunk,) = chunks_of(bags, "subset", random_state=3)
+        return {bags.labels[position]: chunk.X[slot][chunk.drawn[slot]] for slot, position in filled(chunk)}
+
+    before, after = drawn_rows(bags), drawn_rows(changed)
+    for label, rows in before.items():
+        np.testing.assert_array_equal(after[label], rows)

@@ -1,0 +1,466 @@
+"""Saved models give the same numbers again, bit for bit; anything else in a file is refused with a reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import zipfile
+from dataclasses import fields
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+import vbagg
+from vbagg import io, kernels, likelihoods
+from vbagg.errors import NotFittedError
+from vbagg.inference import Fit, Gaussian, Status
+
+CASES = [
+    ("poisson", "square"),
+    ("poisson", "exp"),
+    ("negative_binomial", "square"),
+    ("negative_binomial", "exp"),
+    ("normal", "identity"),
+    ("exponential", "exp"),
+    ("binomial", "logistic"),
+]
+FIXED = kernels.RBF(variance=1.0, lengthscale=1.5, fixed=("variance", "lengthscale"))
+
+
+def toy():
+    """Twelve bags of five rows with unequal weights, outputs, and trials above the outputs."""
+    rng = np.random.default_rng(11)
+    X = pd.DataFrame({"rain": rng.normal(size=60), "height": rng.gamma(2.0, 300.0, 60)})
+    bags = vbagg.Bags(X, np.repeat([f"D{a:02d}" for a in range(12)], 5), rng.uniform(0.5, 2.0, 60))
+    y = rng.poisson(2.0 * bags.totals()).astype(float)
+    return X, bags, y, y + rng.integers(1, 9, 12)
+
+
+class Arbitrary(vbagg.Newton):
+    """The start with some posterior of the weights: all that storing needs, without compiling a fit."""
+
+    def run(self, problem, starts, trainable, log_prior, report, validator=None):
+        rng = np.random.default_rng(5)
+        factor = np.tril(rng.normal(0.0, 0.2, (problem.n_features,) * 2)) + np.eye(problem.n_features)
+        q = Gaussian(rng.normal(0.0, 0.3, problem.n_features), factor)
+        status = Status(True, "Not a fit.", 3, 4, (-1.5, -1 / 3), 1e-8)
+        history = [{"evaluation": 0, "elbo": -1 / 3}]
+        start = jax.tree.map(np.asarray, starts[0])
+        return Fit(start, q, -1 / 3, -1.5, (1e-8,) * len(start.kernel), status, history)
+
+
+def fitted(likelihood="normal", link="identity", **options):
+    _, bags, y, trials = toy()
+    options = {"kernel": FIXED, "landmarks": 6, "inference": Arbitrary()} | options
+    name = likelihood if isinstance(likelihood, str) else likelihood.name
+    model = vbagg.VBAgg(likelihood, link, **options)
+    model.fit(bags, y, trials=trials if name == "binomial" else None)
+    return model.set_params(inference="newton") if isinstance(model.inference, Arbitrary) else model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted(inference=vbagg.Newton(starts=1))
+
+
+@pytest.fixture
+def file(model, tmp_path):
+    path = tmp_path / "model.vbagg"
+    model.save(path)
+    return path
+
+
+def assert_same(one, other):
+    """Equal values of equal types, arrays to the last bit."""
+    if isinstance(one, pd.Series):
+        pd.testing.assert_series_equal(one, other, check_names=False)
+    elif isinstance(one, np.ndarray | jax.Array):
+        assert np.asarray(one).dtype == np.asarray(other).dtype
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other), strict=True)
+    elif isinstance(one, dict):
+        assert list(one) == list(other)
+        for name in one:
+            assert_same(one[name], other[name])
+    elif isinstance(one, list | tuple):
+        assert type(one) is type(other)
+        assert len(one) == len(other)
+        for left, right in zip(one, other, strict=True):
+            assert_same(left, right)
+    elif hasattr(one, "__dataclass_fields__"):
+        assert type(one) is type(other)
+        for field in fields(one):
+            assert_same(getattr(one, field.name), getattr(other, field.name))
+    else:
+        assert type(one) is type(other)
+        assert one == other
+
+
+def assert_same_predictions(one, other, trials=None):
+    X, bags, y, _ = toy()
+    for law, again in (
+        (one.posterior(X), other.posterior(X)),
+        (one.posterior_bags(bags), other.posterior_bags(bags)),
+        (one.predictive_bags(bags, trials), other.predictive_bags(bags, trials)),
+    ):
+        np.testing.assert_array_equal(law.mean, again.mean)
+        np.testing.assert_array_equal(law.std, again.std)
+    np.testing.assert_array_equal(one.predict(bags, trials), other.predict(bags, trials))
+    assert one.score(bags, y, trials) == other.score(bags, y, trials)
+
+
+def rewrite(path, document=None, drop=()):
+    """The same container with another document or without some members."""
+    with zipfile.ZipFile(path) as container:
+        members = {name: container.read(name) for name in container.namelist()}
+    if document is not None:
+        members[io.DOCUMENT] = json.dumps(document).encode()
+    with zipfile.ZipFile(path, "w") as container:
+        for name, content in members.items():
+            if name not in drop:
+                container.writestr(name, content)
+
+
+def document_of(path):
+    with zipfile.ZipFile(path) as container:
+        return json.loads(container.read(io.DOCUMENT))
+
+
+def member_of(path, end):
+    """The one member whose name ends so."""
+    with zipfile.ZipFile(path) as container:
+        (name,) = (name for name in container.namelist() if name.endswith(end))
+    return name
+
+
+# Round trips
+
+
+@pytest.mark.parametrize(("likelihood", "link"), CASES)
+def test_every_likelihood_and_link_comes_back_bit_for_bit(likelihood, link, tmp_path):
+    model = fitted(likelihood, link)
+    model.save(tmp_path / "model")
+    again = vbagg.load(tmp_path / "model")
+    assert type(again) is vbagg.VBAgg
+    assert_same(model.get_params(), again.get_params())
+    left_out = {"_training_chunks"}
+    assert_same(
+        {name: value for name, value in vars(model).items() if name not in left_out},
+        {name: value for name, value in vars(again).items() if name not in left_out},
+    )
+    assert_same_predictions(model, again, toy()[3] if likelihood == "binomial" else None)
+
+
+def test_sums_and_products_with_landmarks_of_each_kind(tmp_path):
+    kernel = (
+        kernels.Linear("rain")
+        + kernels.RBF(["rain", "height"], ard=True) * kernels.Periodic("height", period=2.0)
+        + kernels.Matern32("height", lengthscale=0.7, fixed="lengthscale")
+        + kernels.Matern12("rain") * (kernels.Matern52("height") + kernels.Linear("rain", variance=1.0))
+    )
+    rows = toy()[0]
+    model = fitted(kernel=kernel, landmarks=[rows.to_numpy()[:5], vbagg.Landmarks(4, "variance"), 3])
+    model.save(tmp_path / "model")
+    again = vbagg.load(tmp_path / "model")
+    assert_same(model.get_params(), again.get_params())
+    assert again.kernel_ == model.kernel_
+    assert_same(model.landmarks_, again.landmarks_)
+    assert again.parameters_ == model.parameters_
+    np.testing.assert_array_equal(model.posterior(rows).mean, again.posterior(rows).mean)
+    np.testing.assert_array_equal(model.posterior(rows).std, again.posterior(rows).std)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"likelihood": likelihoods.Normal(tau=0.4)},
+        {"likelihood": likelihoods.Normal(tau=np.linspace(0.1, 1.2, 12))},
+        {"likelihood": likelihoods.Normal(tau=pd.Series([0.1, 0.25], index=["D01", "D00"]))},
+        {"likelihood": likelihoods.Normal(tau=pd.Series([1, 3], index=[7, 4]))},
+        {"likelihood": likelihoods.NegativeBinomial(dispersion=0.2)},
+        {"likelihood": likelihoods.Poisson(), "link": "exp", "approximation": "bound"},
+        {"landmarks": np.arange(6.0).reshape(3, 2)},
+        {"landmarks": np.int64(7)},
+        {"landmarks": vbagg.Landmarks(9, "kmeans++", joint=True, learn=True)},
+        {"landmarks": (None, [[1.0, 2.0]], np.array([[0.1]]))},
+        {"inference": "adam", "residual": "subset", "hyper": "average", "memory": 1e8, "random_state": 5},
+        {
+            "inference": vbagg.Adam(
+                learning_rates=(0.1, 1e-3), seeds=(3, 4), batch_size=2, early_stopping=True
+            )
+        },
+        {"priors": None},
+        {"priors": {"lengthscale": vbagg.Prior(0.1 + 0.2, 1 / 3), "variance": None}},
+        {"kernel": None},
+    ],
+)
+def test_constructor_parameters_come_back(model, changes, tmp_path):
+    changed = vbagg.VBAgg()
+    vars(changed).update(vars(model))
+    changed.set_params(**changes)
+    changed.save(tmp_path / "model")
+    again = vbagg.load(tmp_path / "model").get_params()
+    expected = {k: v.item() if isinstance(v, np.generic) else v for k, v in changed.get_params().items()}
+    assert_same(expected, again)
+
+
+def test_known_variances_of_the_bags_predict_the_same(tmp_path):
+    tau = pd.Series(np.linspace(0.3, 2.0, 12), index=[f"D{a:02d}" for a in reversed(range(12))])
+    model = fitted(likelihoods.Normal(tau=tau))
+    model.save(tmp_path / "model")
+    again = vbagg.load(tmp_path / "model")
+    assert_same_predictions(model, again)
+    bags = toy()[1]
+    draws = model.predictive_bags(bags).sample(16, 5)
+    np.testing.assert_array_equal(draws, again.predictive_bags(bags).sample(16, 5))
+
+
+def test_monte_carlo_evidence_is_kept_only_if_it_was_computed(tmp_path):
+    model = fitted(inference=vbagg.Newton(starts=1))
+    model.save(tmp_path / "without")
+    with pytest.raises(AttributeError, match="needs the training data"):
+        _ = vbagg.load(tmp_path / "without").elbo_mc_
+    evidence = model.elbo_mc_
+    model.save(tmp_path / "with")
+    assert vbagg.load(tmp_path / "with").elbo_mc_ == evidence
+
+
+def test_a_loaded_model_can_be_fitted_again(model, file):
+    _, bags, y, _ = toy()
+    again = vbagg.load(file).fit(bags, y)
+    assert again.elbo_ == model.elbo_
+    assert np.isfinite(again.elbo_mc_)
+
+
+def test_another_process_gets_the_same_bits(model, file, tmp_path):
+    X = toy()[0]
+    X.to_csv(tmp_path / "rows.csv", index=False, float_format="%.17g")
+    program = (
+        "import sys, pandas, vbagg\n"
+        "rows = pandas.read_csv(sys.argv[2], float_precision='round_trip')\n"
+        "post = vbagg.load(sys.argv[1]).posterior(rows)\n"
+        "print(post.mean.tobytes().hex(), post.std.tobytes().hex())"
+    )
+    command = [sys.executable, "-c", program, str(file), str(tmp_path / "rows.csv")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    post = model.posterior(X)
+    assert printed == [post.mean.tobytes().hex(), post.std.tobytes().hex()]
+
+
+# The container
+
+
+def test_the_container_is_json_and_arrays_without_pickle(file):
+    document = document_of(file)
+    assert (document["format"], document["version"]) == ("vbagg-model", 1)
+    assert document["package"] == vbagg.__version__
+    with zipfile.ZipFile(file) as container:
+        assert member_of(file, "mu.npy").startswith("state/")
+        for name in set(container.namelist()) - {io.DOCUMENT}:
+            with container.open(name) as member:
+                assert np.lib.format.read_array(member, allow_pickle=False).dtype.kind in "fiub"
+    assert "_training_chunks" not in document["state"]
+
+
+def test_saving_twice_writes_the_same_bytes(model, file, tmp_path):
+    model.save(tmp_path / "twin")
+    assert (tmp_path / "twin").read_bytes() == file.read_bytes()
+    vbagg.load(file).save(tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == file.read_bytes()
+
+
+def test_an_existing_file_is_replaced_and_nothing_else_is_left(model, tmp_path):
+    path = tmp_path / "model"
+    path.write_text("old")
+    model.save(str(path))
+    assert vbagg.load(str(path)).elbo_ == model.elbo_
+    assert os.listdir(tmp_path) == ["model"]
+    (tmp_path / "plain").touch()
+    assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_symbolic_link_stays_one(model, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "name").symlink_to(tmp_path / "elsewhere" / "model")
+    model.save(tmp_path / "name")
+    assert (tmp_path / "name").is_symlink()
+    assert os.listdir(tmp_path / "elsewhere") == ["model"]
+
+
+@pytest.mark.parametrize("error", [OSError("No space left on device"), KeyboardInterrupt()])
+def test_a_failing_write_leaves_the_old_file(model, file, monkeypatch, error):
+    before = file.read_bytes()
+    write = zipfile.ZipFile.writestr
+
+    def failing(container, info, content):
+        if info.filename.endswith("mu.npy"):
+            raise error
+        write(container, info, content)
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", failing)
+    with pytest.raises(type(error)):
+        model.save(file)
+    assert file.read_bytes() == before
+    assert os.listdir(file.parent) == [file.name]
+
+
+# Refusals
+
+
+def test_only_fitted_models_of_the_package_are_saved(tmp_path):
+    with pytest.raises(NotFittedError, match="call `fit"):
+        vbagg.VBAgg().save(tmp_path / "model")
+
+    class Own(vbagg.VBAgg):
+        pass
+
+    with pytest.raises(TypeError, match=r"`model` must be one of VBAgg; got Own\."):
+        io.save(Own(), tmp_path / "model")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"random_state": object()}, r"got object at 'parameters/random_state'"),
+        ({"landmarks": np.array([["a"], [None]])}, r"got dtype object at 'parameters/landmarks.npy'"),
+        (
+            {"likelihood": likelihoods.Normal(tau=pd.Series([1.0], index=[pd.Timestamp("2020-01-01")]))},
+            r"got Timestamp at 'parameters/likelihood/tau/labels/0'",
+        ),
+        ({"kernel": type("Own", (kernels.RBF,), {})()}, r"`kind` of a kernel must be one of .* got 'Own'"),
+    ],
+)
+def test_what_cannot_be_read_again_is_not_written(model, changes, message, tmp_path):
+    changed = vbagg.VBAgg()
+    vars(changed).update(vars(model))
+    changed.set_params(**changes)
+    with pytest.raises((TypeError, ValueError), match=message):
+        changed.save(tmp_path / "model")
+    assert os.listdir(tmp_path) == []
+
+
+def test_folders_and_missing_paths(model, tmp_path):
+    with pytest.raises(IsADirectoryError, match="must name a file; got the folder"):
+        model.save(tmp_path)
+    with pytest.raises(
+        FileNotFoundError, match=r"must lie in an existing folder; got .*nowhere/model'. Create"
+    ):
+        model.save(tmp_path / "nowhere" / "model")
+    with pytest.raises(IsADirectoryError, match="must be a file that `save` wrote; got the folder"):
+        vbagg.load(tmp_path)
+    with pytest.raises(FileNotFoundError) as caught:
+        vbagg.load(tmp_path / "missing")
+    assert caught.value.filename == str(tmp_path / "missing")
+
+
+def test_other_files_are_not_taken_for_models(tmp_path):
+    path = tmp_path / "other"
+    foreign = [b"", b"name,value\n1,2\n", pickle.dumps({"format": "vbagg-model"})]
+    for content in foreign:
+        path.write_bytes(content)
+        with pytest.raises(
+            ValueError, match=r"must be a model file that `save` wrote; '.*other' is something"
+        ):
+            vbagg.load(path)
+    np.savez(tmp_path / "arrays.npz", a=np.arange(3))
+    with pytest.raises(ValueError, match=r"arrays.npz' is something else"):
+        vbagg.load(tmp_path / "arrays.npz")
+
+
+@pytest.mark.parametrize("document", [[1, 2], {"format": "another", "version": 1}, {"version": 1}])
+def test_other_documents_are_not_taken_for_models(file, document):
+    rewrite(file, document)
+    with pytest.raises(ValueError, match="is something else"):
+        vbagg.load(file)
+
+
+def test_truncated_files_are_refused(file):
+    content = file.read_bytes()
+    for length in range(2, len(content), len(content) // 40):
+        file.write_bytes(content[:length])
+        with pytest.raises(
+            ValueError, match=r"complete model file; .* is truncated or damaged .* Copy it again"
+        ):
+            vbagg.load(file)
+
+
+def test_a_changed_byte_is_refused_or_harmless(model, file, tmp_path):
+    content = file.read_bytes()
+    refused = 0
+    positions = np.random.default_rng(0).choice(len(content), 300, replace=False)
+    for position in positions:
+        changed = bytearray(content)
+        changed[position] ^= 0x55
+        file.write_bytes(changed)
+        try:
+            again = vbagg.load(file)
+        except ValueError:
+            refused += 1
+        else:
+            again.save(tmp_path / "again")
+            assert (tmp_path / "again").read_bytes() == content
+    assert refused > 0.5 * len(positions)
+
+
+def test_newer_versions_are_refused(file):
+    document = document_of(file) | {"version": 2, "package": "9.1"}
+    rewrite(file, document)
+    with pytest.raises(
+        ValueError, match=r"must be at most 1; .* has 2, written by vbagg 9\.1\. Load it with that release"
+    ):
+        vbagg.load(file)
+
+
+@pytest.mark.parametrize("section", ["package", "model", "parameters", "state"])
+def test_missing_sections_are_named(file, section):
+    document = document_of(file)
+    del document[section]
+    rewrite(file, document)
+    with pytest.raises(ValueError, match=rf"must have package, .*lacks {section}\. Save the model again"):
+        vbagg.load(file)
+
+
+def test_missing_arrays_are_named(file):
+    name = member_of(file, "factor.npy")
+    rewrite(file, drop={name})
+    with pytest.raises(ValueError, match=rf"damaged \(ValueError: it lacks '{name}'\)"):
+        vbagg.load(file)
+
+
+def test_missing_state_is_refused(file):
+    document = document_of(file)
+    del document["state"]["_fitted"]["Fitted"]["scaler"]
+    rewrite(file, document)
+    with pytest.raises(ValueError, match=r"damaged \(TypeError: .* missing 1 required .* 'scaler'\)"):
+        vbagg.load(file)
+    del document["state"]["_fitted"]
+    rewrite(file, document)
+    with pytest.raises(ValueError, match=r"damaged \(ValueError: it lacks the fitted state\)"):
+        vbagg.load(file)
+
+
+def test_unknown_models_and_classes_are_never_made(file):
+    document = document_of(file)
+    rewrite(file, document | {"model": "Popen"})
+    with pytest.raises(ValueError, match=r"must hold one of VBAgg; .* holds 'Popen'"):
+        vbagg.load(file)
+    document["parameters"]["inference"] = {"Popen": {"args": ["true"]}}
+    rewrite(file, document)
+    with pytest.raises(ValueError, match=r"truncated or damaged \(KeyError: 'Popen'\)"):
+        vbagg.load(file)
+
+
+def test_pickled_arrays_are_not_opened(file, tmp_path):
+    np.save(tmp_path / "evil.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with zipfile.ZipFile(file, "a") as container:
+        container.write(tmp_path / "evil.npy", "evil.npy")
+    document = document_of(file)
+    document["parameters"]["landmarks"] = {"array": "evil.npy"}
+    rewrite(file, document)
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        vbagg.load(file)

@@ -1,0 +1,348 @@
+"""Bag moments against float64 NumPy loops. `Example` is the reference that other test files build on."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import jax
+import numpy as np
+import pytest
+from numpy.polynomial.hermite_e import hermegauss
+from scipy.special import expit
+
+from vbagg import moments
+from vbagg.bags import Bags
+from vbagg.chunks import SUBSET_SIZE, Chunk, make_chunks
+from vbagg.elbo import Parameters
+from vbagg.features import FeatureMap, make_basis
+from vbagg.kernels import RBF, Linear, Matern32
+from vbagg.links import get_link
+from vbagg.moments import stage_collapsed, stage_pixels
+from vbagg.posterior import gather
+
+compiled = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+pixel_moments = compiled(moments.pixel_moments, static_argnames="link")
+collapsed_moments = compiled(moments.collapsed_moments)
+mean_and_jacobian = compiled(moments.mean_and_jacobian, static_argnames="link")
+bag_directions = compiled(moments.bag_directions, static_argnames="link")
+
+SIZES = (3, 6, 1, 4, 2)
+FEATURE_MAP = FeatureMap((Linear((1,)), RBF((0, 1), ard=True), Matern32((2,))), mean_sd=0.8)
+LOG_PARAMETERS = (
+    {"variance": np.log([0.3])},
+    {"variance": np.log(0.9), "lengthscale": np.log([0.8, 1.7])},
+    {"variance": np.log(0.4), "lengthscale": np.log(0.6)},
+)
+JITTER = 1e-8
+NODES, NODE_WEIGHTS = hermegauss(80)
+NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
+
+
+def distances(X1, X2, lengthscale):
+    return np.sqrt((((X1[:, None] - X2[None]) / lengthscale) ** 2).sum(axis=-1))
+
+
+@dataclass
+class Example:
+    """Bags, a posterior of the weights, and the latent moments that follow, written out in NumPy."""
+
+    bags: Bags
+    y: np.ndarray
+    known: np.ndarray
+    landmarks: tuple
+    mu: np.ndarray
+    factor: np.ndarray
+    kernel: tuple = LOG_PARAMETERS
+
+    @property
+    def parameters(self):
+        return Parameters(self.kernel, {}, self.landmarks)
+
+    def own_kernel(self, component, X1, X2):
+        """Covariance of one component between rows that hold its own columns."""
+        numbers = {name: np.exp(value) for name, value in self.kernel[component].items()}
+        if component == 0:
+            return numbers["variance"] * X1 @ X2.T
+        r = distances(X1, X2, numbers["lengthscale"])
+        correlation = (
+            np.exp(-(r**2) / 2) if component == 1 else (1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r)
+        )
+        return numbers["variance"] * correlation
+
+    def landmark_parts(self, X):
+        """Features and covariance (n, n) of each component with landmarks."""
+        for component, columns in ((1, [0, 1]), (2, [2])):
+            Z = self.landmarks[component]
+            K = self.own_kernel(component, Z, Z)
+            L = np.linalg.cholesky(K + JITTER * np.diag(K).mean() * np.eye(len(Z)))
+            A = np.linalg.solve(L, self.own_kernel(component, Z, X[:, columns])).T
+            yield A, self.own_kernel(component, X[:, columns], X[:, columns])
+
+    def features(self, X):
+        linear = X[:, [1]] * np.sqrt(np.exp(self.kernel[0]["variance"]))
+        constant = np.full((len(X), 1), FEATURE_MAP.mean_sd)
+        return np.hstack([constant, linear, *(A for A, _ in self.landmark_parts(X))])
+
+    def residual(self, X):
+        return sum(K - A @ A.T for A, K in self.landmark_parts(X))
+
+    @cached_property
+    def latent(self):
+        """Of each bag: weights, mean and covariance of `f`, the landmarks' share of it, and features."""
+        found = []
+        for start, stop in zip(self.bags.starts, self.bags.starts[1:], strict=False):
+            X, known = self.bags.X[start:stop], self.known[start:stop]
+            A, F = self.features(X), self.features(X) @ self.factor
+            covariance = self.residual(X) + F @ F.T
+            found.append((self.bags.weight[start:stop], known + A @ self.mu, covariance, F @ F.T, A))
+        return found
+
+    def chunks(self, residual="exact", max_elements=4e6, random_state=0, aux=None):
+        aux = np.ones(len(self.bags)) if aux is None else aux
+        return make_chunks(self.bags, self.y, aux, self.known, residual, max_elements, random_state)
+
+    def staged(self, chunk, collapse=None):
+        """Staged pixels, or bag sums of the link `collapse`."""
+        return stage(self.kernel, self.landmarks, chunk, collapse)
+
+
+@partial(compiled, static_argnames="collapse")
+def stage(kernel, landmarks, chunk, collapse):
+    basis = make_basis(FEATURE_MAP, kernel, landmarks, (JITTER,) * 3)
+    if collapse is None:
+        return stage_pixels(FEATURE_MAP, basis, chunk)
+    return stage_collapsed(FEATURE_MAP, basis, chunk, quadratic=collapse == "square")
+
+
+def make_example(sizes=SIZES, seed=7, spread=1.0):
+    """Bags of unequal size with a few zero weights; `spread` scales the uncertainty of the weights."""
+    rng = np.random.default_rng(seed)
+    n = sum(sizes)
+    weight = rng.exponential(1.5, size=n)
+    weight[[1, n - 4]] = 0.0
+    bags = Bags(rng.normal(0.3, 1.0, size=(n, 3)), np.repeat(np.arange(len(sizes)), sizes), weight)
+    landmarks = (None, rng.normal(size=(3, 2)), rng.normal(size=(2, 1)))
+    m = 7
+    factor = np.tril(rng.normal(0.0, 0.25, size=(m, m)), -1) + np.diag(rng.uniform(0.2, 0.6, m))
+    known = rng.normal(0.4, 0.3, size=n)
+    y = rng.poisson(4.0, size=len(sizes)).astype(float)
+    return Example(bags, y, known, landmarks, rng.normal(0.2, 0.5, m), spread * factor)
+
+
+@pytest.fixture(scope="module")
+def example():
+    return make_example()
+
+
+def logistic_slope(m, s):
+    f = m + np.sqrt(s) * NODES
+    return NODE_WEIGHTS @ (expit(f) * expit(-f))
+
+
+def rate_mean(link, m, s):
+    if link == "logistic":
+        return NODE_WEIGHTS @ expit(m + np.sqrt(s) * NODES)
+    return {"identity": m, "square": m**2 + s, "exp": np.exp(m + s / 2)}[link]
+
+
+def rate_slope(link, m, s):
+    if link == "logistic":
+        return logistic_slope(m, s)
+    return {"identity": 1.0, "square": 2 * m, "exp": np.exp(m + s / 2)}[link]
+
+
+def rate_covariance(link, i, j, m, S, share):
+    """Covariance of two rates by MATH (6)-(8) if their latent covariance is `share`; marginals from `S`."""
+    di, dj = (rate_slope(link, m[k], S[k, k]) for k in (i, j))
+    if link == "exp":
+        return di * dj * (np.exp(share) - 1)
+    return di * dj * share + (2 * share**2 if link == "square" else 0.0)
+
+
+def low_rank_covariance(link, i, j, m, S, share):
+    """What the cheap residual modes use between two individuals: first order for `exp`."""
+    if link != "exp":
+        return rate_covariance(link, i, j, m, S, share)
+    return rate_slope(link, m[i], S[i, i]) * rate_slope(link, m[j], S[j, j]) * share
+
+
+def naive_moments(link, latent, residual="exact", drawn=None):
+    """Mean and variance of one bag by loops over individuals and pairs."""
+    w, m, S, low, _ = latent
+    n = len(w)
+    M = sum(w[i] * rate_mean(link, m[i], S[i, i]) for i in range(n))
+    V = 0.0
+    chosen = None if drawn is None else np.bincount(drawn, minlength=n)
+    for i in range(n):
+        for j in range(n):
+            full = rate_covariance(link, i, j, m, S, S[i, j])
+            cheap = low_rank_covariance(link, i, j, m, S, low[i, j])
+            if residual == "exact" or i == j:
+                V += w[i] * w[j] * full
+            else:
+                V += w[i] * w[j] * cheap
+                if residual == "subset":
+                    pairs = chosen[i] * chosen[j] / (SUBSET_SIZE * (SUBSET_SIZE - 1))
+                    V += pairs * w.sum() ** 2 * (full - cheap)
+    return M, V
+
+
+def naive_by_bag(example, link, chunk):
+    """Means and variances of all bags, (2, b)."""
+    expected = [None] * len(example.bags)
+    for slot, position in enumerate(chunk.position):
+        if position >= 0:
+            drawn = None if chunk.drawn is None else chunk.drawn[slot]
+            expected[position] = naive_moments(link, example.latent[position], chunk.residual, drawn)
+    return np.array(expected).T
+
+
+def by_bag(values, chunk):
+    return gather([np.asarray(values)], [chunk])
+
+
+def moments_of(example, link, chunk):
+    """Means and variances from staged pixels, (2, b)."""
+    found = pixel_moments(get_link(link), example.staged(chunk), example.mu, example.factor)
+    return np.array([by_bag(part, chunk) for part in found])
+
+
+@pytest.mark.parametrize("residual", ["exact", "diagonal", "subset"])
+@pytest.mark.parametrize("link", ["identity", "exp", "square", "logistic"])
+def test_pixel_moments_match_loops(x64, example, link, residual):
+    (chunk,) = example.chunks(residual)
+    expected = naive_by_bag(example, link, chunk)
+    np.testing.assert_allclose(moments_of(example, link, chunk), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("residual", ["exact", "diagonal", "subset"])
+@pytest.mark.parametrize("link", ["identity", "square"])
+def test_collapsed_moments_match_loops(x64, example, link, residual):
+    (chunk,) = example.chunks(residual)
+    found = collapsed_moments(example.staged(chunk, collapse=link), example.mu, example.factor)
+    expected = naive_by_bag(example, link, chunk)
+    np.testing.assert_allclose([by_bag(part, chunk) for part in found], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("link", ["identity", "exp", "square"])
+def test_exact_moments_match_monte_carlo(x64, link):
+    example = make_example(spread=0.5)
+    (chunk,) = example.chunks("exact")
+    M, V = moments_of(example, link, chunk)
+    function = {"identity": lambda f: f, "exp": np.exp, "square": np.square}[link]
+    rng, n_draws = np.random.default_rng(0), 200_000
+    for a, (w, m, S, _, _) in enumerate(example.latent):
+        values, vectors = np.linalg.eigh(S)
+        half = vectors * np.sqrt(np.maximum(values, 0.0))
+        T = function(m + rng.standard_normal((n_draws, len(m))) @ half.T) @ w
+        centred = (T - T.mean()) ** 2
+        assert abs(T.mean() - M[a]) < 5 * T.std() / np.sqrt(n_draws)
+        assert abs(centred.mean() - V[a]) < 5 * centred.std() / np.sqrt(n_draws)
+
+
+@pytest.mark.parametrize("link", ["exp", "square"])
+def test_subset_variance_is_unbiased(x64, example, link):
+    """Over many draws of pairs it averages to the exact variance."""
+    chunks = [example.chunks("subset", random_state=seed)[0] for seed in range(150)]
+    draws = np.array([moments_of(example, link, chunk)[1] for chunk in chunks])
+    exact = np.array([naive_moments(link, latent)[1] for latent in example.latent])
+    several = np.array(SIZES) > 1
+    error = draws.std(axis=0) / np.sqrt(len(draws))
+    assert (error[several] > 0).all()
+    assert (np.abs(draws.mean(axis=0) - exact) < 4.5 * error + 1e-4 * exact).all()
+
+
+@pytest.mark.parametrize("link", ["identity", "exp", "square"])
+def test_diagonal_residual_loses_variance_when_landmarks_are_few(x64, example, link):
+    far = (None, np.array([[9.0, -5.0], [8.0, 7.0], [-9.0, 6.0]]), np.array([[6.0], [-7.0]]))
+    poor = replace(example, landmarks=far, known=np.ones_like(example.known), factor=0.1 * np.eye(7))
+    exact, diagonal = (moments_of(poor, link, *poor.chunks(mode))[1] for mode in ("exact", "diagonal"))
+    several = np.array([np.count_nonzero(w) > 1 for w, *_ in poor.latent])
+    ratio = diagonal / exact
+    assert (ratio[several] < 0.995).all()
+    assert np.sort(ratio)[2] < 0.7
+    np.testing.assert_allclose(ratio[~several], 1.0, rtol=1e-4)
+
+
+def test_first_order_of_the_exp_link_understates_the_variance(x64, example):
+    """Without any residual `diagonal` differs from `exact` by the terms `exp(S_ij) - 1 - S_ij` alone."""
+    exact, cheap = (example.staged(*example.chunks(mode)) for mode in ("exact", "diagonal"))
+    nothing = np.zeros_like(exact.residual_diagonal)
+    exact = replace(exact, residual_diagonal=nothing, block_residual=np.zeros_like(exact.block_residual))
+    cheap = replace(cheap, residual_diagonal=nothing)
+    v_exact, v_cheap = (
+        pixel_moments(get_link("exp"), staged, example.mu, 1.5 * example.factor)[1]
+        for staged in (exact, cheap)
+    )
+    several = np.count_nonzero(exact.weight, axis=1) > 1
+    assert (v_cheap[several] < 0.97 * v_exact[several]).all()
+
+
+@pytest.mark.parametrize(
+    ("link", "collapse"),
+    [
+        ("identity", False),
+        ("identity", True),
+        ("square", False),
+        ("square", True),
+        ("exp", False),
+        ("logistic", False),
+    ],
+)
+def test_jacobian_matches_finite_differences_of_loops(x64, example, link, collapse):
+    (chunk,) = example.chunks("exact")
+    T, J = mean_and_jacobian(get_link(link), example.staged(chunk, link if collapse else None), example.mu)
+
+    def totals(v):
+        found = []
+        for w, m, S, low, A in example.latent:
+            f, own = m + A @ (v - example.mu), np.diag(S - low)
+            found.append(sum(w[i] * rate_mean(link, f[i], own[i]) for i in range(len(w))))
+        return np.array(found)
+
+    step = 1e-5 * np.eye(len(example.mu))
+    slopes = [(totals(example.mu + e) - totals(example.mu - e)) / 2e-5 for e in step]
+    np.testing.assert_allclose(by_bag(T, chunk), totals(example.mu), rtol=1e-5)
+    np.testing.assert_allclose(by_bag(J, chunk), np.array(slopes).T, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("link", ["exp", "square", "logistic"])
+def test_bag_directions_match_loops(x64, example, link):
+    (chunk,) = example.chunks("diagonal")
+    directions = bag_directions(get_link(link), example.staged(chunk), example.mu, example.factor)
+    expected = [
+        sum(w[i] * rate_slope(link, m[i], S[i, i]) * A[i] for i in range(len(w)))
+        for w, m, S, _, A in example.latent
+    ]
+    np.testing.assert_allclose(by_bag(directions, chunk), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_identity_covariance_between_bags_from_directions(x64, example):
+    """Between bags only the weights are shared, so `b Sigma b^T` is exact for the identity link."""
+    (chunk,) = example.chunks("exact")
+    found = bag_directions(get_link("identity"), example.staged(chunk), example.mu, example.factor)
+    b = by_bag(found, chunk)
+    (w0, _, _, _, A0), (w3, _, _, _, A3) = example.latent[0], example.latent[3]
+    expected = w0 @ A0 @ example.factor @ example.factor.T @ A3.T @ w3
+    np.testing.assert_allclose(b[0] @ example.factor @ example.factor.T @ b[3], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("residual", ["exact", "diagonal", "subset"])
+def test_moments_scale_with_the_weights(x64, example, residual):
+    """`T` is linear in the weights: doubling them doubles `M` and quadruples `V`."""
+    (chunk,) = example.chunks(residual)
+    double = Chunk(**{**vars(chunk), "weight": 2 * chunk.weight})
+    link = get_link("square")
+    M, V = pixel_moments(link, example.staged(chunk), example.mu, example.factor)
+    M2, V2 = pixel_moments(link, example.staged(double), example.mu, example.factor)
+    np.testing.assert_allclose(M2, 2 * M, rtol=1e-6)
+    np.testing.assert_allclose(V2, 4 * V, rtol=1e-5)
+
+
+def test_square_mean_carries_the_weight_of_both_terms(x64, example):
+    """`M = sum w_i (m_i^2 + S_ii)`; the paper prints `m_i^2 + S_ii / 2` without weights (MATH section 3)."""
+    (chunk,) = example.chunks("exact")
+    M = pixel_moments(get_link("square"), example.staged(chunk), example.mu, example.factor)[0]
+    printed = [np.sum(m**2 + np.diag(S) / 2) for w, m, S, _, _ in example.latent]
+    right = [np.sum(w * (m**2 + np.diag(S))) for w, m, S, _, _ in example.latent]
+    np.testing.assert_allclose(by_bag(M, chunk), right, rtol=1e-5)
+    assert (np.abs(np.array(printed) / right - 1) > 0.05).all()
