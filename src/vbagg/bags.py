@@ -190,9 +190,7 @@ class Bags:
         """Sum `values` (n, ...), given in the order of the stored rows, over each bag: (b, ...)."""
         values = np.asarray(values, dtype=np.float64)
         if values.shape[:1] != (self.n_individuals,):
-            raise ValueError(
-                f"`values` must hold one entry per row, {self.n_individuals} in all; got {_size(values)}."
-            )
+            raise ValueError(f"`values` must hold one entry per row, {self.n_individuals} in all; got {_size(values)}.")
         return np.add.reduceat(values, self.starts[:-1], axis=0)
 
     def totals(self) -> NDArray[np.float64]:
@@ -225,9 +223,7 @@ class Bags:
                 value.flags.writeable = False
         self.__dict__.update(state)
 
-    def _take(
-        self, rows: slice | NDArray[np.intp], sizes: NDArray[np.intp], labels: NDArray[np.object_]
-    ) -> Bags:
+    def _take(self, rows: slice | NDArray[np.intp], sizes: NDArray[np.intp], labels: NDArray[np.object_]) -> Bags:
         """Bags of these rows, already grouped; they are the selection's own rows 0, 1, 2, ..."""
         taken = object.__new__(type(self))
         taken._store(
@@ -301,9 +297,7 @@ def _factorize(bag: Any, n: int) -> tuple[list[Hashable], NDArray[np.intp]]:
         code, found = pd.factorize(bag)
     except TypeError as error:
         raise TypeError(f"`bag` must hold hashable labels, such as text or numbers: {error}.") from None
-    _require(
-        code >= 0, bag, "`bag` must label every row", "row {}".format, "Drop rows outside every bag first."
-    )
+    _require(code >= 0, bag, "`bag` must label every row", "row {}".format, "Drop rows outside every bag first.")
     return [_python_scalar(label) for label in found], code
 
 
@@ -336,9 +330,7 @@ def _as_matrix(X: Any, columns: Sequence[Any], place: Callable[[int], str]) -> N
     return matrix
 
 
-def _as_numbers(
-    values: Any, name: str, owner: str, length: int, place: Callable[[int], str]
-) -> NDArray[np.float64]:
+def _as_numbers(values: Any, name: str, owner: str, length: int, place: Callable[[int], str]) -> NDArray[np.float64]:
     """Return `length` numbers, one per `owner`, with NaN where one is missing."""
     values = _as_array(values, name)
     _require_length(values, name, f"number per {owner}", length)
@@ -386,9 +378,7 @@ def _require_finite(values: NDArray[np.float64], what: str, place: Callable[...,
     _require(np.isfinite(values), values, f"{what} must be finite", place, "Drop or fill these rows first.")
 
 
-def _require(
-    ok: NDArray[np.bool_], values: Any, requirement: str, place: Callable[..., str], remedy: str
-) -> None:
+def _require(ok: NDArray[np.bool_], values: Any, requirement: str, place: Callable[..., str], remedy: str) -> None:
     """Raise unless all is `ok`, showing the first value that is not and the number of such values."""
     if not ok.all():
         first = np.unravel_index(np.argmin(ok), ok.shape)

@@ -8,11 +8,14 @@ zero; a padded bag has `valid = 0`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import numpy as np
 
 from vbagg.bags import Bags
+
+Array = Any  # NumPy before a compiled function, JAX inside
 
 SHAPE_COST = 40_000
 """Work, in individuals, that one more compiled shape must save to be worth its compilation."""
@@ -32,24 +35,25 @@ SUBSET_SIZE = 128
 class Chunk:
     """Bags `(b)` of at most `n` individuals each, with what the objective needs of them."""
 
-    X: jax.Array
-    weight: jax.Array
-    known: jax.Array
+    X: Array
+    weight: Array
+    known: Array
     """Part of `f` that is not learnt: the centre of the mean's prior plus the user's offset."""
-    y: jax.Array
-    aux: jax.Array
+    y: Array
+    aux: Array
     """Second number of a bag: trials, or the variance factor of the Normal."""
-    valid: jax.Array
-    position: jax.Array
+    valid: Array
+    position: Array
     """Position of each bag in the data, -1 for padding."""
-    drawn: jax.Array | None
+    drawn: Array | None
     """(b, j) positions drawn with probability proportional to weight, for the subset residual."""
     residual: str = field(metadata={"static": True})
 
     @property
     def shape(self) -> tuple[int, int]:
         """Padded bags and individuals."""
-        return self.weight.shape
+        b, n = self.weight.shape
+        return b, n
 
 
 @dataclass(frozen=True)
@@ -108,9 +112,7 @@ def _merge_sizes(sizes: np.ndarray, members: np.ndarray, pairs: bool) -> list[tu
     return classes[::-1]
 
 
-def make_chunk(
-    bags: Bags, batch: Batch, y: np.ndarray, aux: np.ndarray, known: np.ndarray, random_state: int
-) -> Chunk:
+def make_chunk(bags: Bags, batch: Batch, y: np.ndarray, aux: np.ndarray, known: np.ndarray, random_state: int) -> Chunk:
     """Dense arrays of one batch; `known` is aligned with the rows of `bags`."""
     shape = (batch.n_bags, batch.size)
     X = np.zeros((*shape, bags.n_features))
@@ -137,9 +139,7 @@ def _draw(X: np.ndarray, weight: np.ndarray, random_state: int) -> np.ndarray:
     for slot in range(len(weight)):
         order = np.lexsort((weight[slot], *X[slot].T))
         cumulative = np.cumsum(weight[slot][order])
-        drawn[slot] = order[
-            np.searchsorted(cumulative, levels * cumulative[-1], side="right").clip(max=len(order) - 1)
-        ]
+        drawn[slot] = order[np.searchsorted(cumulative, levels * cumulative[-1], side="right").clip(max=len(order) - 1)]
     return drawn
 
 

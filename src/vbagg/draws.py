@@ -13,7 +13,7 @@ BLOCK = 16
 
 
 def draw_totals(
-    link: Link, staged: Pixels, mu: Array, factor: Array, seed: Array, n_draws: int, antithetic: bool = True
+    link: Link, staged: Pixels, mu: Array, factor: Array, seed: int | Array, n_draws: int, antithetic: bool = True
 ) -> tuple[Array, Array]:
     """Exact means (b) and draws (s, b) of the totals; the same `seed` gives the same `v` in every chunk.
 

@@ -7,6 +7,7 @@ besides `q`. The data term is a sum over chunks of bags; the rest of a fit sees 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +48,7 @@ class Parameters:
     """What the outer search learns, on the log scale: kernel and likelihood parameters, perhaps landmarks."""
 
     kernel: tuple
-    likelihood: dict[str, Array]
+    likelihood: dict[str, Any]
     landmarks: tuple
 
 
@@ -56,7 +57,8 @@ class Parameters:
 class Staged:
     """A chunk prepared for many evaluations with the same kernel parameters."""
 
-    moments: Pixels | Collapsed
+    moments: Any
+    """`Pixels` or `Collapsed`."""
     y: Array
     aux: Array
     valid: Array
@@ -80,7 +82,7 @@ def stage_with_basis(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool) -> 
     if collapse:
         moments = stage_collapsed(spec.feature_map, basis, chunk, quadratic=spec.link.name == "square")
     else:
-        moments = stage_pixels(spec.feature_map, basis, chunk)
+        moments = stage_pixels(spec.feature_map, basis, chunk, pairs=spec.approximation != "bound")
     return Staged(moments, chunk.y, chunk.aux, chunk.valid)
 
 

@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vbagg.kernels import Kernel
+from vbagg.kernels import Kernel, Linear
 
-Array = jax.Array
+Array = Any  # NumPy before a compiled function, JAX inside
 JITTER = 1e-8
 MAX_JITTER = 1e-3
 
@@ -37,16 +37,14 @@ class Basis:
     """Numbers of the latent function: kernel log-parameters, landmarks and inverse factors per component."""
 
     kernel: tuple
-    landmarks: tuple[Array | None, ...]
-    inverse_factor: tuple[Array | None, ...]
+    landmarks: tuple[Any, ...]
+    inverse_factor: tuple[Any, ...]
 
 
 def make_basis(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple, jitter: tuple) -> Basis:
     """Factorise each component's `K_ZZ + jitter * scale * I = L L^T` and invert `L`, in float64."""
     inverses: list[Array | None] = []
-    for component, params, Z, relative in zip(
-        feature_map.components, kernel_params, landmarks, jitter, strict=True
-    ):
+    for component, params, Z, relative in zip(feature_map.components, kernel_params, landmarks, jitter, strict=True):
         if component.exact_features:
             inverses.append(None)
             continue
@@ -70,9 +68,7 @@ def needed_jitter(feature_map: FeatureMap, kernel_params: tuple, landmarks: tupl
         relative = JITTER
         if not component.exact_features:
             K = np.asarray(_kernel_matrix(component, params, Z))
-            while relative < MAX_JITTER and not _factorises(
-                K + relative * np.mean(np.diag(K)) * np.eye(len(K))
-            ):
+            while relative < MAX_JITTER and not _factorises(K + relative * np.mean(np.diag(K)) * np.eye(len(K))):
                 relative *= 10
         chosen.append(relative)
     return tuple(chosen)
@@ -97,6 +93,7 @@ def features(feature_map: FeatureMap, basis: Basis, X: Array) -> Array:
         feature_map.components, basis.kernel, basis.landmarks, basis.inverse_factor, strict=True
     ):
         if inverse is None:
+            assert isinstance(component, Linear)
             columns.append(component.features(params, X))
         else:
             columns.append(component.matrix(params, X, Z) @ inverse.T)

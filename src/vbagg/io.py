@@ -81,9 +81,7 @@ def save(model: Any, path: str | os.PathLike) -> None:
 def load(path: str | os.PathLike) -> Any:
     """Read a model that `save` wrote; its predictions are those of the original, bit for bit."""
     if os.path.isdir(path):
-        raise IsADirectoryError(
-            f"`path` must be a file that `save` wrote; got the folder {os.fspath(path)!r}."
-        )
+        raise IsADirectoryError(f"`path` must be a file that `save` wrote; got the folder {os.fspath(path)!r}.")
     name = os.fspath(path)
     with open(path, "rb") as file:
         members = _members(file, name)
@@ -97,13 +95,9 @@ def load(path: str | os.PathLike) -> Any:
 def _checked_target(path: str | os.PathLike) -> Path:
     target = Path(os.path.realpath(path))
     if target.is_dir():
-        raise IsADirectoryError(
-            f"`path` must name a file; got the folder {os.fspath(path)!r}. Add a file name."
-        )
+        raise IsADirectoryError(f"`path` must name a file; got the folder {os.fspath(path)!r}. Add a file name.")
     if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"`path` must lie in an existing folder; got {os.fspath(path)!r}. Create it first."
-        )
+        raise FileNotFoundError(f"`path` must lie in an existing folder; got {os.fspath(path)!r}. Create it first.")
     return target
 
 
@@ -159,8 +153,7 @@ def _document(members: Mapping[str, bytes], path: str) -> dict[str, Any]:
     missing = [name for name in SECTIONS if name not in document]
     if missing:
         raise ValueError(
-            f"A model file must have {', '.join(SECTIONS)}; {path!r} lacks {', '.join(missing)}. "
-            "Save the model again."
+            f"A model file must have {', '.join(SECTIONS)}; {path!r} lacks {', '.join(missing)}. Save the model again."
         )
     if document["model"] not in MODELS:
         raise ValueError(

@@ -73,14 +73,14 @@ class Kernel(ABC):
         names = tuple(feature_names)
         return self._map_leaves(lambda leaf: leaf._resolved(names))
 
-    def initial_log_parameters(self, X: ArrayLike | None = None) -> LogParameters:
+    def initial_log_parameters(self, X: ArrayLike | None = None, variance: float = 1.0) -> LogParameters:
         """Return the starting tree in float64: the user's values where given, else defaults.
 
-        A variance starts at 1 / (number of terms that are not `Linear`), a `Linear` variance at 0.1, a
+        Variances start at ``variance`` / (number of terms that are not `Linear`), a `Linear` variance at 0.1, a
         length-scale at the median distance between distinct rows of the standardised ``X``, or, without
         ``X``, at sqrt(2 d) for d columns. Leave zero-weight rows out of ``X``.
         """
-        return self._start(None if X is None else np.asarray(X, dtype=np.float64), 1.0)
+        return self._start(None if X is None else np.asarray(X, dtype=np.float64), variance)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the structure as JSON-able values; `from_dict` reverses it."""
@@ -473,6 +473,7 @@ def with_values(kernel: Kernel, log_params: LogParameters) -> Kernel:
         parts = tuple(with_values(part, tree) for part, tree in zip(kernel.parts, log_params, strict=True))
         return type(kernel)(parts)
     values = {name: np.exp(value) for name, value in log_params.items()}
+    assert isinstance(kernel, Leaf)
     return kernel._with(**{name: value.tolist() for name, value in values.items()})
 
 
@@ -510,9 +511,7 @@ def default_priors() -> dict[str, Prior]:
     }
 
 
-def log_prior(
-    kernel: Kernel, log_params: LogParameters, priors: Mapping[str, Prior] | None
-) -> jax.Array | float:
+def log_prior(kernel: Kernel, log_params: LogParameters, priors: Mapping[str, Prior] | None) -> jax.Array | float:
     """Sum the log densities of the trainable log-parameters that have a prior; zero without priors.
 
     The medians of "lengthscale" and "period" are multiples of the typical values in `default_priors`.

@@ -122,9 +122,7 @@ def check_landmarks(landmarks: ArrayLike, n_columns: int) -> np.ndarray:
     """Return the user's own landmarks as a float64 array (m, n_columns) after checking them."""
     Z = np.asarray(landmarks, dtype=np.float64)
     if Z.ndim != 2 or Z.shape[1] != n_columns or len(Z) == 0:
-        raise ValueError(
-            f"`landmarks` must have shape (m, {n_columns}), with the component's columns; got {Z.shape}."
-        )
+        raise ValueError(f"`landmarks` must have shape (m, {n_columns}), with the component's columns; got {Z.shape}.")
     if not np.isfinite(Z).all():
         row = int(np.flatnonzero(~np.isfinite(Z).all(axis=1))[0])
         raise ValueError(f"`landmarks` must be finite; got {Z[row].tolist()} at row {row}.")
@@ -132,9 +130,7 @@ def check_landmarks(landmarks: ArrayLike, n_columns: int) -> np.ndarray:
     repeated = [(int(first[g]), row) for row, g in enumerate(group.ravel()) if first[g] != row]
     if repeated:
         pairs = ", ".join(f"{row} = {original}" for original, row in repeated[:5])
-        raise ValueError(
-            f"`landmarks` must be distinct; got {len(repeated)} repeated, rows {pairs}. Drop them."
-        )
+        raise ValueError(f"`landmarks` must be distinct; got {len(repeated)} repeated, rows {pairs}. Drop them.")
     return Z
 
 
@@ -195,9 +191,7 @@ def _kmeans_centres(rows: np.ndarray, weight: np.ndarray, seeds: np.ndarray) -> 
         return KMeans(len(seeds), init=seeds, n_init=1).fit(rows, sample_weight=weight).cluster_centers_
 
 
-def _greedy_variance(
-    rows: np.ndarray, number: int, kernel: Kernel | None, log_params: LogParameters
-) -> list[int]:
+def _greedy_variance(rows: np.ndarray, number: int, kernel: Kernel | None, log_params: LogParameters) -> list[int]:
     """Pivots of the Cholesky factorisation of the kernel matrix, which is never formed."""
     if kernel is None or log_params is None:
         raise ValueError('Landmarks with method="variance" need `kernel` and `log_params`.')

@@ -59,7 +59,7 @@ class Likelihood:
         """`E log p(y | T)` when `T` follows the matched law with mean `M` and variance `V`."""
         raise NotImplementedError
 
-    def bound(self, y: Array, M: Array, lower: "Lemma1", aux: Array, p: Parameters) -> Array:
+    def bound(self, y: Array, M: Array, lower: Lemma1, aux: Array, p: Parameters) -> Array:
         """Lower bound of `E log p(y | T)` from expectations of single individuals (Lemma 1)."""
         raise NotImplementedError
 
@@ -87,11 +87,11 @@ class Likelihood:
 class Lemma1:
     """Single-individual expectations that bounds are made of; filled in as far as the likelihood asks."""
 
-    log_total: Array | None = None
+    log_total: Any = None
     """`log sum_i w_i exp(E log Psi(f_i)) <= E log T`."""
-    log_rest: Array | None = None
+    log_rest: Any = None
     """The same for `1 - T` of the logistic link."""
-    reciprocal: Array | None = None
+    reciprocal: Any = None
     """`1 / sum_i (w_i / E[1 / Psi(f_i)]) >= E[1/T]`."""
 
 
@@ -145,9 +145,7 @@ class NegativeBinomial(Likelihood):
 
     def __post_init__(self) -> None:
         if self.dispersion is not None and not self.dispersion > 0:
-            raise ValueError(
-                f"`dispersion` must be positive; got {self.dispersion!r}. Use 'poisson' for zero."
-            )
+            raise ValueError(f"`dispersion` must be positive; got {self.dispersion!r}. Use 'poisson' for zero.")
 
     def start(self) -> dict[str, float]:  # noqa: D102
         return {} if self.dispersion is not None else {"dispersion": 0.3}
@@ -273,10 +271,9 @@ class Binomial(Likelihood):
     name = "binomial"
     links = ("logistic",)
     counts = True
-    refused: ClassVar[dict[str, str]] = {
-        link: "a probability lies between zero and one; use 'logistic'"
-        for link in ("identity", "exp", "square")
-    }
+    refused: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("identity", "exp", "square"), "a probability lies between zero and one; use 'logistic'"
+    )
 
     def log_prob(self, y: Array, T: Array, aux: Array, p: Parameters) -> Array:  # noqa: D102
         xlogy, xlog1py = jax.scipy.special.xlogy, jax.scipy.special.xlog1py

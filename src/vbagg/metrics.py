@@ -63,9 +63,7 @@ def log_mse(y: ArrayLike, rate: ArrayLike, offset: float = 0.0) -> float:
     y, rate = _pair(y, rate)
     remedy = "Pass `offset=` to score log(value + offset), or drop such rows."
     for name, values in (("y", y), ("rate", rate)):
-        _require(
-            values + offset > 0, name, f"greater than {0 - offset:g} to take a logarithm", values, remedy
-        )
+        _require(values + offset > 0, name, f"greater than {0 - offset:g} to take a logarithm", values, remedy)
     return float(np.mean(np.log((y + offset) / (rate + offset)) ** 2))
 
 

@@ -16,6 +16,7 @@ from fixed draws with probability proportional to weight (`subset`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -37,9 +38,9 @@ class Pixels:
     known: Array
     weight: Array
     residual_diagonal: Array
-    block_residual: Array | None
+    block_residual: Any
     """(b, j, j) `R_ij` among all individuals (exact) or among the drawn ones (subset)."""
-    block_weight: Array | None
+    block_weight: Any
     """(b, j, j) weights of pairs of drawn individuals."""
     drawn: Array | None
     residual: str = field(metadata={"static": True})
@@ -54,9 +55,9 @@ class Collapsed:
     """(b, m+1) `A^T P 1`."""
     s: Array
     """(b) sum of `R_ij` over weighted pairs."""
-    G: Array | None
+    G: Any
     """(b, m+1, m+1) `A^T P A`."""
-    H: Array | None
+    H: Any
     """(b, m+1, m+1) `A^T P R P A`."""
     r: Array
     t: Array
@@ -90,19 +91,19 @@ def _pair_residuals(feature_map: FeatureMap, basis: Basis, chunk: Chunk, A: Arra
     return block(_take(chunk.X, chunk.drawn).astype(FAST), _take(A, chunk.drawn).astype(FAST))
 
 
-def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk) -> Pixels:
-    """Features and residuals of a chunk."""
+def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk, pairs: bool = True) -> Pixels:
+    """Features and residuals of a chunk; without `pairs` only what single individuals need."""
     A, diagonal = _bag_features(feature_map, basis, chunk.X)
-    with_pairs, drawn = chunk.residual != "diagonal", chunk.residual == "subset"
+    residual = chunk.residual if pairs else "diagonal"
     return Pixels(
         A.astype(FAST),
         chunk.known.astype(FAST),
         chunk.weight.astype(FAST),
         diagonal.astype(FAST),
-        _pair_residuals(feature_map, basis, chunk, A) if with_pairs else None,
-        pair_weights(chunk).astype(FAST) if drawn else None,
+        None if residual == "diagonal" else _pair_residuals(feature_map, basis, chunk, A),
+        pair_weights(chunk).astype(FAST) if residual == "subset" else None,
         chunk.drawn,
-        chunk.residual,
+        residual,
     )
 
 
@@ -112,7 +113,8 @@ def stage_collapsed(feature_map: FeatureMap, basis: Basis, chunk: Chunk, quadrat
     A = jnp.concatenate([A, chunk.known[..., None]], axis=-1)
     w, w2 = chunk.weight, chunk.weight**2
     s, t = jnp.einsum("bn,bn->b", w2, diagonal), jnp.einsum("bn,bn->b", w2, diagonal**2)
-    G = H = None
+    G: Any = None
+    H: Any = None
     if quadratic:
         G = jnp.einsum("bnm,bn,bnl->bml", A, w, A)
         H = jnp.einsum("bnm,bn,bnl->bml", A, w2 * diagonal, A)
@@ -156,9 +158,7 @@ def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple
         F, slope = _take(F, staged.drawn), _take(slope, staged.drawn)
         a = jnp.einsum("bim,bjm->bij", F, F)
         slope_i, slope_j = slope[:, :, None], slope[:, None, :]
-        pair = link.covariance(slope_i, slope_j, staged.block_residual + a) - link.low_rank_pair(
-            slope_i, slope_j, a
-        )
+        pair = link.covariance(slope_i, slope_j, staged.block_residual + a) - link.low_rank_pair(slope_i, slope_j, a)
         V = V + jnp.sum(staged.block_weight * pair, axis=(-2, -1))
     return M, jnp.maximum(V, 0.0).astype(jnp.float64)
 

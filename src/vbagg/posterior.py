@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,17 +17,22 @@ import numpy as np
 from vbagg import laws
 from vbagg.chunks import Chunk
 from vbagg.draws import draw_totals
-from vbagg.elbo import Spec, stage_with_basis, total_moments
+from vbagg.elbo import Spec
 from vbagg.features import Basis, features, residual_block, residual_diagonal
-from vbagg.moments import bag_directions
+from vbagg.moments import bag_directions, pixel_moments, stage_pixels
 
-RATE_LAWS = {
+RATE_LAWS: dict[str, Any] = {
     "identity": laws.Normal,
     "exp": laws.LogNormal,
     "square": laws.SquaredNormal,
     "logistic": laws.LogitNormal,
 }
-TOTAL_LAWS = {"identity": laws.Normal, "exp": laws.LogNormal, "square": laws.Gamma, "logistic": laws.Beta}
+TOTAL_LAWS: dict[str, Any] = {
+    "identity": laws.Normal,
+    "exp": laws.LogNormal,
+    "square": laws.Gamma,
+    "logistic": laws.Beta,
+}
 ROWS_PER_CHUNK = 8192
 JOINT_ROWS = 1024
 """Rows whose residuals are drawn jointly; blocks further apart are joined by the landmarks alone."""
@@ -142,15 +148,15 @@ def draw_rows(
 
 @partial(jax.jit, static_argnames="spec")
 def _bag_moments(spec: Spec, basis: Basis, mu, factor, chunk: Chunk):
-    staged = stage_with_basis(spec, basis, chunk, collapse=False)
-    M, V = total_moments(spec.link, staged, mu, factor)
-    return M, V, bag_directions(spec.link, staged.moments, mu, factor)
+    staged = stage_pixels(spec.feature_map, basis, chunk)
+    M, V = pixel_moments(spec.link, staged, mu, factor)
+    return M, V, bag_directions(spec.link, staged, mu, factor)
 
 
 @partial(jax.jit, static_argnames=("spec", "n"))
 def _bag_draws(spec: Spec, basis: Basis, mu, factor, chunk: Chunk, seed, n: int):
-    staged = stage_with_basis(spec, basis, chunk, collapse=False)
-    return draw_totals(spec.link, staged.moments, mu, factor, seed, n, antithetic=False)[1]
+    staged = stage_pixels(spec.feature_map, basis, chunk)
+    return draw_totals(spec.link, staged, mu, factor, seed, n, antithetic=False)[1]
 
 
 def bag_moments(

@@ -14,6 +14,8 @@ from vbagg.elbo import Parameters
 from vbagg.kernels import Kernel, Prior
 
 LIKELIHOOD_PRIORS = {"tau": Prior(1.0, 3.0), "dispersion": Prior(0.3, 1.5)}
+TYPICAL_VARIANCE = {"exp": 0.3, "square": 0.1, "logistic": 1.0, "identity": 1.0}
+"""Variance of `f` with which rates vary by about 60% (exp, square), odds by a factor of 2.7, or as bag means do."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +50,28 @@ def _value_and_slopes(log_prior: LogPrior, parameters: Parameters) -> tuple[jax.
     return jax.value_and_grad(log_prior.density)(parameters)
 
 
-def default_priors() -> dict[str, Prior]:
-    """Weak default priors on kernel parameters (standardised units) and likelihood parameters."""
-    return kernels.default_priors() | LIKELIHOOD_PRIORS
+def default_priors(link: str) -> dict[str, Prior]:
+    """Weak default priors: median and sd of the logarithm.
+
+    - `variance` of a kernel: `TYPICAL_VARIANCE` of the link and 1; `linear`, each variance of a `Linear`: a third of
+      that and 1.5
+    - `lengthscale`: 1 and 1, in multiples of the typical distance sqrt(2 d) of d standardised columns
+    - `period`: 1 and 0.5, in multiples of the starting period
+    - `dispersion` of the negative binomial: 0.3 and 1.5; `tau` of the Normal: 1 and 3, in squared units of bag means
+    """
+    typical = TYPICAL_VARIANCE[link]
+    own = {"variance": Prior(typical, 1.0), "linear": Prior(typical / 3, 1.5)}
+    return kernels.default_priors() | own | LIKELIHOOD_PRIORS
 
 
-def make_log_prior(components: tuple[Kernel, ...], priors: str | Mapping[str, Prior] | None) -> LogPrior:
+def make_log_prior(components: tuple[Kernel, ...], priors: str | Mapping[str, Prior] | None, link: str) -> LogPrior:
     """Log prior from `"default"`, None, or a mapping that replaces some of the defaults (None drops one)."""
     if priors is None:
         return LogPrior(components, None)
-    known = default_priors()
+    known = default_priors(link)
     if priors != "default":
         if isinstance(priors, str) or not isinstance(priors, Mapping):
-            raise ValueError(
-                f"`priors` must be 'default', None or a mapping of names to Prior; got {priors!r}."
-            )
+            raise ValueError(f"`priors` must be 'default', None or a mapping of names to Prior; got {priors!r}.")
         unknown = sorted(set(priors) - set(known))
         if unknown:
             raise ValueError(f"`priors` must have names among {', '.join(known)}; got {', '.join(unknown)}.")

@@ -114,9 +114,7 @@ def _expected_log_square(mean: Array, variance: Array) -> Array:
 
 
 @_expected_log_square.defjvp
-def _expected_log_square_jvp(
-    primals: tuple[Array, Array], tangents: tuple[Array, Array]
-) -> tuple[Array, Array]:
+def _expected_log_square_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     mean, variance = primals
     scale, t = _square_scale(mean, variance)
     # d xi/d m = (2/sqrt S) sqrt2 D(m/sqrt(2S)) = 4 m P/W,  d xi/d S = D'(m/sqrt(2S))/S = 4 a Q/W
@@ -194,9 +192,7 @@ def _logistic_mean(order: int, mean: Array, variance: Array) -> Array:
 
 
 @_logistic_mean.defjvp
-def _logistic_mean_jvp(
-    order: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]
-) -> tuple[Array, Array]:
+def _logistic_mean_jvp(order: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     first, second = (_logistic_mean(order + k, *primals) for k in (1, 2))
     return _logistic_mean(order, *primals), first * tangents[0] + 0.5 * second * tangents[1]
 

@@ -11,7 +11,7 @@ from vbagg.inference.newton import Newton
 from vbagg.inference.problem import Gaussian, Problem
 from vbagg.inference.result import Fit, Status, Validator
 
-INFERENCES: dict[str, type] = {"newton": Newton, "adam": Adam}
+INFERENCES: dict[str, type[Newton] | type[Adam]] = {"newton": Newton, "adam": Adam}
 
 __all__ = [
     "INFERENCES",
@@ -29,7 +29,7 @@ __all__ = [
 
 def get_inference(inference: Any) -> Newton | Adam:
     """Return an inference from its name, or pass an instance through."""
-    if isinstance(inference, tuple(INFERENCES.values())):
+    if isinstance(inference, Newton | Adam):
         return inference
     if inference not in INFERENCES:
         raise unknown_name("inference", inference, INFERENCES)

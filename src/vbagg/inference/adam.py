@@ -116,9 +116,7 @@ def merge_chunks(chunks: list[Chunk]) -> Chunk:
     """All bags in one padded chunk, so that any of them can share a mini-batch."""
     residuals = {chunk.residual for chunk in chunks}
     if len(residuals) > 1:
-        raise ValueError(
-            "inference 'adam' needs one residual mode for all bags; set residual='subset' or 'exact'."
-        )
+        raise ValueError("inference 'adam' needs one residual mode for all bags; set residual='subset' or 'exact'.")
     size = max(chunk.shape[1] for chunk in chunks)
 
     def merged(name: str) -> np.ndarray | None:
@@ -130,13 +128,13 @@ def merge_chunks(chunks: list[Chunk]) -> Chunk:
             kept = np.asarray(values)[np.asarray(chunk.valid) > 0]
             if name in ("X", "weight", "known"):
                 short = size - kept.shape[1]
-                mode = {"mode": "constant"} if name == "weight" else {"mode": "edge"}
-                kept = np.pad(kept, ((0, 0), (0, short)) + ((0, 0),) * (kept.ndim - 2), **mode)
+                width = ((0, 0), (0, short), (0, 0))[: kept.ndim]
+                kept = np.pad(kept, width) if name == "weight" else np.pad(kept, width, mode="edge")
             parts.append(kept)
         return np.concatenate(parts)
 
     names = ("X", "weight", "known", "y", "aux", "valid", "position", "drawn")
-    return Chunk(*(merged(name) for name in names), residual=residuals.pop())
+    return Chunk(**{name: merged(name) for name in names}, residual=residuals.pop())
 
 
 @partial(jax.jit, static_argnames=("spec", "log_prior", "rate"))

@@ -108,7 +108,7 @@ class _Search:
     def _finish(self, result: SearchResult, start: Parameters) -> Fit:
         if self.profile.best is None:
             raise FloatingPointError(
-                f"The objective is not finite at the starting parameters ({start.kernel}); rescale the data or the kernel."
+                f"The objective is not finite at the starting parameters {start.kernel}. Rescale the data."
             )
         point: Point = self.profile(self.profile.best.x, FINAL_PRECISION, slope=False)
         converged, reason = result.converged, result.reason
@@ -121,6 +121,4 @@ class _Search:
             self.profile.problem.evaluations,
         )
         solution = point.solution
-        return Fit(
-            point.parameters, solution.q, solution.elbo, point.value, point.jitter, status, self.history
-        )
+        return Fit(point.parameters, solution.q, solution.elbo, point.value, point.jitter, status, self.history)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.chunks import Chunk
-from vbagg.elbo import Parameters, Spec, Staged, data_term, kl_divergence, stage
+from vbagg.elbo import Parameters, Spec, Staged, data_term, stage
 from vbagg.features import feature_count, needed_jitter
 from vbagg.moments import mean_and_jacobian
 
@@ -72,9 +72,7 @@ def _parameter_slopes(
     spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, mu: Array, factor: Array, collapse: bool
 ) -> Parameters:
     def value(parameters: Parameters) -> Array:
-        return data_term(
-            spec, parameters.likelihood, stage(spec, parameters, jitter, chunk, collapse), mu, factor
-        )
+        return data_term(spec, parameters.likelihood, stage(spec, parameters, jitter, chunk, collapse), mu, factor)
 
     return jax.grad(value)(parameters)
 
@@ -107,13 +105,12 @@ class Problem:
             return False
         if self.spec.link.name == "identity":
             return True
-        b, n = chunk.shape
-        m = self.n_features
+        n, m = chunk.shape[1], self.n_features
         direct, collapsed = n * m * m + n * n * m * (chunk.residual == "exact"), 2 * m**3
         total = sum(c.shape[0] for c in self.chunks)
         return self.spec.link.name == "square" and collapsed < direct and 16 * total * m * m < self.memory
 
-    def at(self, parameters: Parameters, jitter: tuple[float, ...] | None = None) -> "StagedProblem":
+    def at(self, parameters: Parameters, jitter: tuple[float, ...] | None = None) -> StagedProblem:
         """The problem for given kernel and likelihood parameters; jitter as small as they allow if not given."""
         if jitter is None:
             jitter = needed_jitter(self.spec.feature_map, parameters.kernel, parameters.landmarks)
@@ -134,9 +131,7 @@ class StagedProblem:
         if index in self._kept:
             return self._kept[index]
         problem = self.problem
-        staged = _stage(
-            self.spec, self.parameters, self.jitter, problem.chunks[index], problem.collapse[index]
-        )
+        staged = _stage(self.spec, self.parameters, self.jitter, problem.chunks[index], problem.collapse[index])
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
         if self._bytes + size <= problem.memory:
             self._kept[index] = staged

@@ -54,9 +54,7 @@ class FlatParameters:
 
     def ravel(self, parameters: Parameters) -> np.ndarray:
         """Vector of the trainable numbers."""
-        chosen = [
-            np.ravel(x) for x, flag in zip(jax.tree.leaves(parameters), self.flags, strict=True) if flag
-        ]
+        chosen = [np.ravel(x) for x, flag in zip(jax.tree.leaves(parameters), self.flags, strict=True) if flag]
         return np.concatenate(chosen).astype(float) if chosen else np.zeros(0)
 
     def unravel(self, vector: np.ndarray) -> Parameters:

@@ -56,9 +56,7 @@ def maximise(
             continue
         new_x, new_value, new_slope = trial
         moved = np.abs(new_x - x).max()
-        radius = (
-            min(longest_step, 2 * radius) if moved >= 0.99 * np.abs(step).max() else max(moved, radius / 4)
-        )
+        radius = min(longest_step, 2 * radius) if moved >= 0.99 * np.abs(step).max() else max(moved, radius / 4)
         H, fresh = _update(H, new_x - x, slope - new_slope, fresh)
         x, value, slope = new_x, new_value, new_slope
         if stop(x, value):

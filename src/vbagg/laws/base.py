@@ -129,9 +129,7 @@ def require(ok: npt.NDArray[np.bool_], name: str, values: Array, requirement: st
     """Raise ``ValueError`` naming the first row where ``ok`` fails."""
     if not ok.all():
         row = int(np.argmin(ok))
-        raise ValueError(
-            f"`{name}` must be {requirement}; got {values[row]:g} at row {row}. {remedy}".rstrip()
-        )
+        raise ValueError(f"`{name}` must be {requirement}; got {values[row]:g} at row {row}. {remedy}".rstrip())
 
 
 def require_finite(name: str, values: Array) -> None:

@@ -103,9 +103,7 @@ class BetaBinomial(CountLaw):
         self._rate = Beta(self.alpha / total, total)
 
     @classmethod
-    def from_moments(
-        cls, trials: npt.ArrayLike, mean: npt.ArrayLike, variance: npt.ArrayLike
-    ) -> BetaBinomial:
+    def from_moments(cls, trials: npt.ArrayLike, mean: npt.ArrayLike, variance: npt.ArrayLike) -> BetaBinomial:
         """Count whose probability is the beta law with the given mean and (capped) variance."""
         mean = np.asarray(mean, dtype=np.float64)
         concentration = np.minimum(beta_concentration(mean, variance), _LARGEST)
@@ -136,8 +134,7 @@ class BetaBinomial(CountLaw):
         """
         below_all = k < self.trials
         k, trials, alpha, beta = (
-            np.broadcast_to(values, k.shape)[below_all]
-            for values in (k, self.trials, self._alpha, self._beta)
+            np.broadcast_to(values, k.shape)[below_all] for values in (k, self.trials, self._alpha, self._beta)
         )
         probability, order = np.stack([alpha, beta]), np.stack([k + 1, trials - k])
         narrow = (1 / order).sum(axis=0) < (1 / probability).sum(axis=0)

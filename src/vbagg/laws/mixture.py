@@ -42,9 +42,7 @@ class Mixture(Law):
         return logsumexp(log_probs, axis=0)
 
     def _average(self, part: Callable[[Law], Array]) -> Array:
-        return sum(
-            (w * part(law) for law, w in zip(self.laws, self.weights, strict=True)), start=np.zeros(())
-        )
+        return sum((w * part(law) for law, w in zip(self.laws, self.weights, strict=True)), start=np.zeros(()))
 
     def _quantile(self, q: float) -> Array:
         quantiles = [law.quantile(q) for law in self.laws]
@@ -63,9 +61,7 @@ class Mixture(Law):
 
 def _check(laws: Sequence[Law], weights: Array) -> None:
     if weights.shape != (len(laws),) or not len(laws):
-        raise ValueError(
-            f"`weights` must hold one number per law; got shape {weights.shape} for {len(laws)} laws."
-        )
+        raise ValueError(f"`weights` must hold one number per law; got shape {weights.shape} for {len(laws)} laws.")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise ValueError(f"`weights` must be non-negative, finite and not all zero; got {weights.tolist()}.")
     lengths = [len(law) for law in laws]

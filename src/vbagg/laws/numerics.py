@@ -116,9 +116,7 @@ def first_reaching(
     return np.floor(result) if whole else result
 
 
-def _next_fraction(
-    a: Array, b: Array, c: Array, f_a: Array, f_b: Array, f_c: Array, tolerance: Array
-) -> Array:
+def _next_fraction(a: Array, b: Array, c: Array, f_a: Array, f_b: Array, f_c: Array, tolerance: Array) -> Array:
     """Where to look next, as a fraction of the way from a to b."""
     with np.errstate(all="ignore"):
         xi, phi = (a - b) / (c - b), (f_a - f_b) / (f_c - f_b)

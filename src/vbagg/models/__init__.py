@@ -1,0 +1,1 @@
+"""Estimators: thin classes with one interface over bags."""

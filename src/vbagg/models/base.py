@@ -22,9 +22,7 @@ class Estimator:
         known = self._parameter_names()
         for name, value in params.items():
             if name not in known:
-                raise ValueError(
-                    f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}."
-                )
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}.")
             setattr(self, name, value)
         return self
 

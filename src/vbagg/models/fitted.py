@@ -113,9 +113,7 @@ class Fitted:
 
         def draw(member: Member, n: int, seed: int) -> np.ndarray:
             totals = draw_bags(*member.state, chunks, n, seed)
-            return likelihood.simulate(
-                totals, aux, member.learnt(self.rate_scale), np.random.default_rng([seed, 1])
-            )
+            return likelihood.simulate(totals, aux, member.learnt(self.rate_scale), np.random.default_rng([seed, 1]))
 
         return Posterior(self._mixed(law), self._mixed_draws(draw))
 
@@ -162,9 +160,7 @@ class Fitted:
             laws = [law(member) for member in self.members]
         return laws[0] if len(laws) == 1 else Mixture(laws, [member.weight for member in self.members])
 
-    def _mixed_draws(
-        self, draw: Callable[[Member, int, int], np.ndarray]
-    ) -> Callable[[int, int], np.ndarray]:
+    def _mixed_draws(self, draw: Callable[[Member, int, int], np.ndarray]) -> Callable[[int, int], np.ndarray]:
         """Joint draws: each picks one member."""
 
         def mixed(n: int, seed: int) -> np.ndarray:
@@ -172,15 +168,9 @@ class Fitted:
             counts = np.random.default_rng([seed, 2]).multinomial(n, weights)
             with jax.enable_x64(True):
                 parts = [
-                    draw(member, int(count), seed)
-                    for member, count in zip(self.members, counts, strict=True)
-                    if count
+                    draw(member, int(count), seed) for member, count in zip(self.members, counts, strict=True) if count
                 ]
-            return (
-                np.random.default_rng([seed, 3]).permutation(np.concatenate(parts))
-                if len(parts) > 1
-                else parts[0]
-            )
+            return np.random.default_rng([seed, 3]).permutation(np.concatenate(parts)) if len(parts) > 1 else parts[0]
 
         return mixed
 

@@ -17,6 +17,7 @@ from vbagg.kernels import Kernel
 from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks
 from vbagg.likelihoods import Likelihood, Normal
 from vbagg.links import Link
+from vbagg.priors import TYPICAL_VARIANCE
 from vbagg.scaling import Scaler
 
 RESIDUALS = ("auto", "exact", "diagonal", "subset")
@@ -41,9 +42,7 @@ def drop_inert(bags: Bags, offset: Any) -> tuple[Bags, np.ndarray]:
     return bags.drop_zero_weight(), values[bags.weight > 0]
 
 
-def check_outputs(
-    bags: Bags, y: Any, trials: Any, likelihood: Likelihood
-) -> tuple[np.ndarray, np.ndarray | None]:
+def check_outputs(bags: Bags, y: Any, trials: Any, likelihood: Likelihood) -> tuple[np.ndarray, np.ndarray | None]:
     """Outputs and trials in label order, refused if the likelihood cannot have produced them."""
     values = bags.align(y, "y")
     n_trials = None if trials is None else bags.align(trials, "trials")
@@ -53,9 +52,7 @@ def check_outputs(
     return values, n_trials
 
 
-def training_auxiliary(
-    bags: Bags, likelihood: Likelihood, trials: np.ndarray | None, rate_scale: float
-) -> np.ndarray:
+def training_auxiliary(bags: Bags, likelihood: Likelihood, trials: np.ndarray | None, rate_scale: float) -> np.ndarray:
     """`auxiliary` in the units of training, where a learnt `tau` multiplies scaled weights."""
     aux = auxiliary(bags, likelihood, trials)
     return aux * rate_scale**2 if "tau" in likelihood.start() else aux
@@ -103,19 +100,15 @@ def overall_rate(bags: Bags, y: np.ndarray, link: Link, trials: np.ndarray | Non
     return rate, 1.0 if link.name == "square" else 0.0
 
 
-def start_parameters(
-    components: tuple[Kernel, ...],
-    likelihood: Likelihood,
-    landmarks: Any,
-    bags: Bags,
-    scaler: Scaler,
-    random_state: int,
-) -> Parameters:
+def start_parameters(spec: Spec, landmarks: Any, bags: Bags, scaler: Scaler, random_state: int) -> Parameters:
     """Starting values of all that is learnt, in standard units."""
     scaled = bags.with_arrays(X=scaler.forward(bags.X))
-    log_params = tuple(component.initial_log_parameters(scaled.X) for component in components)
+    components = spec.feature_map.components
+    share = TYPICAL_VARIANCE[spec.link.name] / max(1, sum(not c.exact_features for c in components))
+    log_params = tuple(component.initial_log_parameters(scaled.X, share) for component in components)
     chosen = component_landmarks(components, log_params, landmarks, scaled, scaler, random_state)
-    return Parameters(log_params, {name: np.log(v) for name, v in likelihood.start().items()}, chosen)
+    likelihood = {name: np.log(value) for name, value in spec.likelihood.start().items()}
+    return Parameters(log_params, likelihood, chosen)
 
 
 def component_landmarks(
@@ -177,7 +170,7 @@ def trainable(components: Sequence[Kernel], start: Parameters, learn_landmarks: 
     """Flags of the parameters that the search may move."""
     return Parameters(
         tuple(kernels.trainable_mask(component) for component in components),
-        {name: True for name in start.likelihood},
+        dict.fromkeys(start.likelihood, True),
         tuple(None if Z is None else learn_landmarks for Z in start.landmarks),
     )
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
@@ -114,13 +113,9 @@ class VBAgg(Estimator):
         """
         likelihood, link = self._check_choices()
         if not isinstance(bags, Bags):
-            raise TypeError(
-                f"`bags` must be a vbagg.Bags; got {type(bags).__name__}. Use vbagg.Bags(X, bag, weight)."
-            )
+            raise TypeError(f"`bags` must be a vbagg.Bags; got {type(bags).__name__}. Use vbagg.Bags(X, bag, weight).")
         if len(bags) < 2:
-            raise ValueError(
-                f"`bags` must hold at least 2 bags; got {len(bags)}. One total says nothing of variation."
-            )
+            raise ValueError(f"`bags` must hold at least 2 bags; got {len(bags)}. One total says nothing of variation.")
         inference = get_inference(self.inference)
         used, rows_offset = setup.drop_inert(bags, offset)
         values, n_trials = setup.check_outputs(used, y, trials, likelihood)
@@ -128,13 +123,11 @@ class VBAgg(Estimator):
         options = self.landmarks if isinstance(self.landmarks, Landmarks) else Landmarks()
         components = setup.joint_components(kernel.components()) if options.joint else kernel.components()
         spec = setup.make_spec(components, likelihood, link, self.approximation)
-        log_prior = make_log_prior(components, self.priors)
+        log_prior = make_log_prior(components, self.priors, link.name)
         scaler = Scaler.fit(used)
         rate_scale, base = setup.overall_rate(setup.bag_weights(used, link), values, link, n_trials)
         with jax.enable_x64(True):
-            start = setup.start_parameters(
-                components, likelihood, self.landmarks, used, scaler, self.random_state
-            )
+            start = setup.start_parameters(spec, self.landmarks, used, scaler, self.random_state)
             blank = Member(1.0, spec, start, Gaussian(np.zeros(0), np.zeros((0, 0))), ())
             frame = Fitted(
                 (blank,), scaler, rate_scale, base, used.feature_names, used.named,
