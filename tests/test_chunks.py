@@ -21,9 +21,7 @@ def bags(rng):
 def chunks_of(bags, residual="exact", max_elements=4e6, random_state=0):
     b = len(bags)
     known = np.linspace(-1, 1, bags.n_individuals)
-    return make_chunks(
-        bags, 10.0 + np.arange(b), 2.0 + np.arange(b), known, residual, max_elements, random_state
-    )
+    return make_chunks(bags, 10.0 + np.arange(b), 2.0 + np.arange(b), known, residual, max_elements, random_state)
 
 
 def filled(chunk):
@@ -57,9 +55,7 @@ def test_batches_hold_every_bag_once_within_the_budget(sizes, residual, max_elem
 
 def test_auto_residual_is_exact_up_to_the_limit():
     sizes = np.array([EXACT_LIMIT + 1, 3, EXACT_LIMIT])
-    mode = {
-        position: batch.residual for batch in plan_batches(sizes, "auto", 1e7) for position in batch.positions
-    }
+    mode = {position: batch.residual for batch in plan_batches(sizes, "auto", 1e7) for position in batch.positions}
     assert mode == {0: "subset", 1: "exact", 2: "exact"}
 
 

@@ -268,28 +268,41 @@ def test_kl_is_cross_entropy_minus_entropy(rng):
     assert Gaussian(np.zeros(3), np.eye(3)).kl() == 0
 
 
-@pytest.mark.parametrize("link", ["exp", "square"])
-def test_control_variate_reduces_variance_without_bias(grid, link):
-    """Of 64 draws, over seeds; 40 counts make the slope of the log density at the mean steep."""
-    counts = replace(grid, y=40.0)
-    staged = counts.staged
+def estimates(grid, link, antithetic, n_seeds=60):
+    """Over seeds: the mean of the Poisson log density over 64 draws, and that with the control variate."""
+    staged = grid.staged
+
+    def log_prob(T):
+        return Poisson().log_prob(staged.y, T, staged.aux, {})
 
     @compiled
-    def estimates(seed):
-        M, T = draws.draw_totals(get_link(link), staged.moments, np.zeros(1), np.eye(1), seed, 64)
-
-        def log_prob(T):
-            return Poisson().log_prob(staged.y, T, staged.aux, {})
-
+    def both(seed):
+        M, T = draws.draw_totals(
+            get_link(link), staged.moments, np.zeros(1), np.eye(1), seed, 64, antithetic=antithetic
+        )
         return log_prob(T).mean(axis=0), elbo._with_control_variate(log_prob, M, T)
 
-    plain, controlled = np.array([estimates(seed) for seed in range(60)]).transpose(1, 0, 2)
+    return np.array([both(seed) for seed in range(n_seeds)]).transpose(1, 0, 2)
+
+
+@pytest.mark.parametrize("link", ["exp", "square"])
+def test_control_variate_reduces_the_noise_of_independent_draws(grid, link):
+    """40 counts make the slope of the log density at the mean steep."""
+    counts = replace(grid, y=40.0)
+    plain, controlled = estimates(counts, link, antithetic=False)
     expected, error, _ = counts.brute_force(Poisson(), link, {})
     noise = controlled.std(axis=0)
-    assert (np.abs(controlled.mean(axis=0) - expected) < 5 * np.hypot(noise / np.sqrt(60), error) + 1e-2).all()
-    print(noise / plain.std(axis=0), plain.std(axis=0))
-    many = SHAPES[:, 0] > 1
-    assert (noise[many] < 0.7 * plain.std(axis=0)[many]).all()
+    assert (np.abs(controlled.mean(axis=0) - expected) < 5 * np.hypot(noise / np.sqrt(60), error)).all()
+    moderate = (SHAPES[:, 2] == 0.1) & (SHAPES[:, 0] > 1)
+    assert (noise[moderate] < 0.5 * plain.std(axis=0)[moderate]).all()
+
+
+@pytest.mark.xfail(
+    strict=True, reason="mirrored draws already cancel the linear part, so its control variate only adds noise"
+)
+def test_control_variate_does_not_add_noise_to_mirrored_draws(grid):
+    plain, controlled = estimates(replace(grid, y=40.0), "exp", antithetic=True)
+    assert (controlled.std(axis=0) < 1.2 * plain.std(axis=0)).all()
 
 
 def sampled_totals(example, link, residual, n_draws=20_000, max_elements=4e6, seed=3):
@@ -334,7 +347,7 @@ def test_antithetic_draws_mirror_the_latent_function(example):
     reason="chunks of one shape draw their residuals with the same key, so bags in the same slot share them",
 )
 def test_correlation_of_bags_does_not_depend_on_chunks():
-    example = make_example(sizes=(4, 4, 4, 4))
+    example = make_example(sizes=(6, 6, 6, 6, 6))
     together = sampled_totals(example, "square", "exact")
-    apart = sampled_totals(example, "square", "exact", max_elements=17)
+    apart = sampled_totals(example, "square", "exact", max_elements=40)
     assert np.abs(np.corrcoef(together.T) - np.corrcoef(apart.T)).max() < 0.06

@@ -133,9 +133,7 @@ def test_matched_expectation_is_the_quadrature_of_its_law(name, kind, relative_s
     M, y, aux = TOTALS[name], np.array([2.0, 0.0, 11.0]), AUX[name]
     V = relative_spread**2 * (0.1 * M * (1 - M) if name == "binomial" else M**2)
     expected = [
-        expectation(
-            lambda T, a=a: likelihood.log_prob(y[a], T, aux[a], p), kind, matched_law(kind, M[a], V[a])
-        )
+        expectation(lambda T, a=a: likelihood.log_prob(y[a], T, aux[a], p), kind, matched_law(kind, M[a], V[a]))
         for a in range(3)
     ]
     np.testing.assert_allclose(likelihood.matched(y, M, V, kind, aux, p), expected, rtol=1e-6)
@@ -177,10 +175,7 @@ def test_predictive_law_has_the_moments_of_simulated_outputs(name, rng):
     link = likelihood.links[0]
     law = likelihood.predictive(M, V, link, aux, learnt)
     T = np.stack(
-        [
-            matched_law(MATCHED_LAW[link], *pair).rvs(40_000, random_state=rng)
-            for pair in zip(M, V, strict=True)
-        ]
+        [matched_law(MATCHED_LAW[link], *pair).rvs(40_000, random_state=rng) for pair in zip(M, V, strict=True)]
     )
     y = likelihood.simulate(T.T, aux, learnt, rng)
     assert (np.abs(y.mean(axis=0) - law.mean) < 5 * law.std / np.sqrt(len(y))).all()
@@ -201,9 +196,7 @@ def test_predictive_law_has_the_moments_of_simulated_outputs(name, rng):
     ],
 )
 def test_link_that_does_not_go_with_the_likelihood_is_refused_with_the_reason(likelihood, link, reason):
-    with pytest.raises(
-        ValueError, match=f"`link`='{link}' does not go with likelihood '{likelihood}': .*{reason}"
-    ):
+    with pytest.raises(ValueError, match=f"`link`='{link}' does not go with likelihood '{likelihood}': .*{reason}"):
         get_likelihood(likelihood).check_link(link)
 
 

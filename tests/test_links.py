@@ -74,9 +74,7 @@ def test_covariance_of_two_rates_is_exact(name, covariance):
     S = np.array([[0.5, covariance], [covariance, 1.3]])
     slope = np.asarray(link.slope(m, np.diag(S)))
     expected = gaussian_covariance(FUNCTIONS[name], m, S)
-    np.testing.assert_allclose(
-        link.covariance(slope[0], slope[1], covariance), expected, rtol=1e-8, atol=1e-12
-    )
+    np.testing.assert_allclose(link.covariance(slope[0], slope[1], covariance), expected, rtol=1e-8, atol=1e-12)
 
 
 def test_logistic_covariance_is_right_to_first_order():

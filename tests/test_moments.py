@@ -63,9 +63,7 @@ class Example:
         if component == 0:
             return numbers["variance"] * X1 @ X2.T
         r = distances(X1, X2, numbers["lengthscale"])
-        correlation = (
-            np.exp(-(r**2) / 2) if component == 1 else (1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r)
-        )
+        correlation = np.exp(-(r**2) / 2) if component == 1 else (1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r)
         return numbers["variance"] * correlation
 
     def landmark_parts(self, X):
@@ -270,8 +268,7 @@ def test_first_order_of_the_exp_link_understates_the_variance(x64, example):
     exact = replace(exact, residual_diagonal=nothing, block_residual=np.zeros_like(exact.block_residual))
     cheap = replace(cheap, residual_diagonal=nothing)
     v_exact, v_cheap = (
-        pixel_moments(get_link("exp"), staged, example.mu, 1.5 * example.factor)[1]
-        for staged in (exact, cheap)
+        pixel_moments(get_link("exp"), staged, example.mu, 1.5 * example.factor)[1] for staged in (exact, cheap)
     )
     several = np.count_nonzero(exact.weight, axis=1) > 1
     assert (v_cheap[several] < 0.97 * v_exact[several]).all()
@@ -310,8 +307,7 @@ def test_bag_directions_match_loops(x64, example, link):
     (chunk,) = example.chunks("diagonal")
     directions = bag_directions(get_link(link), example.staged(chunk), example.mu, example.factor)
     expected = [
-        sum(w[i] * rate_slope(link, m[i], S[i, i]) * A[i] for i in range(len(w)))
-        for w, m, S, _, A in example.latent
+        sum(w[i] * rate_slope(link, m[i], S[i, i]) * A[i] for i in range(len(w))) for w, m, S, _, A in example.latent
     ]
     np.testing.assert_allclose(by_bag(directions, chunk), expected, rtol=1e-4, atol=1e-5)
 

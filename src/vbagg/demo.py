@@ -1,4 +1,4 @@
-"""`python -m vbagg.demo`: learn the rates of 22,000 individuals from 150 totals, score them against the truth, draw them.
+"""Learn the rates of 22,000 individuals from 150 totals, score them against the truth, and draw them.
 
 The data are the paper's swiss roll: individuals on a rolled sheet, bags are slabs of it, and the rate grows along the
 roll. Only the bag totals are seen by the model.

@@ -1,0 +1,91 @@
+"""Accuracy and calibration on the paper's swiss roll, several data seeds, `newton` beside the paper's `adam`.
+
+    python benchmarks/swiss_roll.py [--seeds 0,1,2,3,4] [--rate-scale 1] [--out benchmarks/results/swiss_roll.json]
+
+150 training bags, 500 test bags, RBF kernel. Individual scores are against the true rates of the training individuals,
+which no model sees. Coverage error: mean |coverage - level| over central intervals of 70% to 95%.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from common import machine, timed, write_json
+
+import vbagg
+from vbagg import metrics
+
+PAPER = {"square": "taylor", "exp": "bound"}
+
+
+def models(link: str, landmarks: int | None, with_adam: bool) -> dict[str, vbagg.VBAgg]:
+    kernel = vbagg.kernels.RBF()
+    rows = {
+        "newton (default)": vbagg.VBAgg("poisson", link, kernel=kernel, landmarks=landmarks),
+        "newton, averaged": vbagg.VBAgg("poisson", link, kernel=kernel, landmarks=landmarks, hyper="average"),
+    }
+    if with_adam:
+        rows["adam, paper's settings"] = vbagg.VBAgg(
+            "poisson",
+            link,
+            PAPER[link],
+            kernel=kernel,
+            landmarks=vbagg.Landmarks(30, "kmeans++"),
+            priors=None,
+            inference=vbagg.Adam(learning_rates=(0.05, 0.01, 0.001), record_every=450),
+        )
+    return rows
+
+
+def scores(
+    model: vbagg.VBAgg, data: vbagg.datasets.AggregateData, test: vbagg.datasets.AggregateData
+) -> dict[str, float]:
+    posterior = model.posterior(data.bags.X)
+    return {
+        "individual_nll": metrics.nll(data.individual_y, posterior.mean),
+        "individual_mse": metrics.mse(data.rate, posterior.mean),
+        "coverage_error": metrics.coverage_error(data.rate, posterior),
+        "interval_score_90": metrics.interval_score(data.rate, *posterior.interval(0.9), 0.9),
+        "mean_sd": float(posterior.std.mean()),
+        "test_bag_nll_plug_in": metrics.nll(test.y, model.predict(test.bags)),
+        "test_bag_log_density": model.score(test.bags, test.y),
+        "elbo": model.elbo_,
+        "elbo_mc": model.elbo_mc_,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("--links", default="square,exp")
+    parser.add_argument("--landmarks", type=int, default=None)
+    parser.add_argument("--rate-scale", type=float, default=1.0, help="0.02 is the low-count roll")
+    parser.add_argument("--no-adam", action="store_true")
+    parser.add_argument("--no-average", action="store_true")
+    parser.add_argument("--out", default=None)
+    options = parser.parse_args()
+    rows = []
+    for link in options.links.split(","):
+        for seed in map(int, options.seeds.split(",")):
+            data = vbagg.datasets.swiss_roll(seed=seed, rate_scale=options.rate_scale)
+            test = vbagg.datasets.swiss_roll(seed=seed, part="test", rate_scale=options.rate_scale)
+            for name, model in models(link, options.landmarks, not options.no_adam).items():
+                if options.no_average and name == "newton, averaged":
+                    continue
+                with timed() as clock:
+                    model.fit(data.bags, data.y)
+                row = {"link": link, "seed": seed, "model": name, "cpu_seconds": clock.cpu, **scores(model, data, test)}
+                rows.append(row)
+                shown = ("individual_nll", "individual_mse", "coverage_error", "interval_score_90", "cpu_seconds")
+                print(link, seed, name, *(f"{key} {row[key]:.4f}" for key in shown), flush=True)
+    for link, name in dict.fromkeys((row["link"], row["model"]) for row in rows):
+        chosen = [row for row in rows if (row["link"], row["model"]) == (link, name)]
+        keys = [key for key in chosen[0] if isinstance(chosen[0][key], float)]
+        print("mean", link, name, *(f"{key} {np.mean([row[key] for row in chosen]):.4f}" for key in keys))
+    if options.out:
+        write_json(options.out, {"options": vars(options), "rows": rows, "machine": machine()})
+
+
+if __name__ == "__main__":
+    main()
