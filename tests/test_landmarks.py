@@ -182,6 +182,7 @@ def test_as_many_landmarks_as_distinct_rows_are_these_rows(method):
 def test_default_number():
     assert default_number(10_000, 2, 110) == 200
     assert default_number(10_000, 5, 40) == 80
+    assert default_number(10_000, 5, 400) == 100
     assert default_number(10_000, 2, 10) == 50
     assert default_number(10_000, 1, 500) == 50
     assert default_number(17, 3, 500) == 17

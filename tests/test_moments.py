@@ -52,6 +52,7 @@ class Example:
     mu: np.ndarray
     factor: np.ndarray
     kernel: tuple = LOG_PARAMETERS
+    max_elements: float = 4e6
 
     @property
     def parameters(self):
@@ -94,9 +95,9 @@ class Example:
             found.append((self.bags.weight[start:stop], known + A @ self.mu, covariance, F @ F.T, A))
         return found
 
-    def chunks(self, residual="exact", max_elements=4e6, random_state=0, aux=None):
+    def chunks(self, residual="exact", random_state=0, aux=None):
         aux = np.ones(len(self.bags)) if aux is None else aux
-        return make_chunks(self.bags, self.y, aux, self.known, residual, max_elements, random_state)
+        return make_chunks(self.bags, self.y, aux, self.known, residual, self.max_elements, random_state)
 
     def staged(self, chunk, collapse=None):
         """Staged pixels, or bag sums of the link `collapse`."""

@@ -187,9 +187,7 @@ def test_law_of_a_rate_against_its_draws(link_model):
     above = post.exceedance(threshold)
     np.testing.assert_allclose(above, np.mean(draws > threshold, axis=0), atol=5 * 0.5 / np.sqrt(n))
     np.testing.assert_allclose(post.cdf(threshold), 1 - above, atol=1e-9)
-    np.testing.assert_allclose(
-        post.exceedance(np.median(draws)), np.mean(draws > np.median(draws), axis=0), atol=0.02
-    )
+    np.testing.assert_allclose(post.exceedance(np.median(draws)), np.mean(draws > np.median(draws), axis=0), atol=0.02)
 
 
 @pytest.mark.parametrize("link", ["identity", "exp"])
@@ -229,7 +227,7 @@ def test_chunks_of_rows_do_not_show():
         alone = model.posterior(X[[row]])
         np.testing.assert_allclose(post.mean[row], alone.mean[0], rtol=1e-12)
         np.testing.assert_allclose(post.std[row], alone.std[0], rtol=1e-10)
-    draws = model.posterior(X[:1030]).sample(3000, seed=1)
+    draws = model.posterior(X[:1030]).sample(400, seed=1)
     picked = [0, 1023, 1024, 1029]
     assert_moments(draws[:, picked], post.mean[picked], post.std[picked])
 
@@ -345,6 +343,24 @@ def test_zero_weights_and_row_order_do_not_matter(link_model):
     np.testing.assert_allclose(other.std[position], post.std, rtol=1e-4)
 
 
+def test_an_average_over_parameters_is_a_mixture():
+    n = 20_000
+    _, _, bags, y = toy()
+    model = made_up("normal", "identity", inference=vbagg.Newton(starts=1), hyper="average")
+    point = made_up("normal", "identity", inference=vbagg.Newton(starts=1))
+    for law in (model.posterior(new_rows()), model.posterior_bags(bags), model.predictive_bags(bags)):
+        draws = law.sample(n, seed=3)
+        assert_moments(draws, law.mean, law.std)
+        below = np.mean(draws <= law.quantile(0.95), axis=0)
+        np.testing.assert_allclose(below, 0.95, atol=5 * np.sqrt(0.95 * 0.05 / n))
+    post = model.posterior_bags(bags)
+    np.testing.assert_allclose(np.diag(post.covariance()), post.std**2, rtol=1e-9)
+    error = 10 * np.outer(post.std, post.std) / np.sqrt(n)
+    assert np.all(np.abs(np.cov(post.sample(n, seed=3).T) - post.covariance()) < error)
+    assert np.all(model.predictive_bags(bags).std > point.predictive_bags(bags).std)
+    assert model.score(bags, y) != point.score(bags, y)
+
+
 # New outputs
 
 
@@ -401,9 +417,7 @@ def test_density_of_a_new_output_sums_to_one(model):
         start = 0.0 if model.likelihood == "exponential" else law.mean[0] - 12 * law.std[0]
         points = law.quantile([0.1, 0.5, 0.9, 0.999])[:, 0]
         stop = law.quantile(1 - 1e-6)[0] + 5 * law.std[0]
-        mass = integrate.quad(
-            lambda y, law=law: np.exp(law.log_prob(y))[0], start, stop, points=points, limit=200
-        )[0]
+        mass = integrate.quad(lambda y, law=law: np.exp(law.log_prob(y))[0], start, stop, points=points, limit=200)[0]
         assert mass == pytest.approx(1.0, abs=1e-4)
 
 
@@ -460,9 +474,7 @@ def test_an_offset_multiplies_the_rates_of_the_exp_link():
 def test_an_offset_shifts_the_latent_function(link_model):
     reference, X = Reference(link_model), new_rows()
     offset = np.linspace(-0.4, 0.6, len(X))
-    in_unit = offset / {"identity": reference.unit, "square": np.sqrt(reference.unit)}.get(
-        link_model.link, 1.0
-    )
+    in_unit = offset / {"identity": reference.unit, "square": np.sqrt(reference.unit)}.get(link_model.link, 1.0)
     mean, std = reference.moments(X, in_unit)
     post = link_model.posterior(X, offset=offset)
     np.testing.assert_allclose(post.mean, mean, rtol=1e-6)

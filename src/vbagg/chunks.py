@@ -23,7 +23,7 @@ SHAPE_COST = 40_000
 PAIRS_PER_INDIVIDUAL = 75
 """Pairs of individuals that cost as much as one individual."""
 
-EXACT_LIMIT = 384
+EXACT_LIMIT = 128
 """Largest bag whose within-bag covariance `residual="auto"` takes from all pairs."""
 
 SUBSET_SIZE = 128

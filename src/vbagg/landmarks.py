@@ -52,11 +52,13 @@ class Landmarks:
 
 
 def default_number(n_distinct: int, n_columns: int, n_bags: int) -> int:
-    """Return 50 for one column, else two per bag but from 50 to 200; never more than the distinct rows.
+    """Return 50 for one column, else two per bag but from 50 to 200 in the plane and to 100 in more columns.
 
-    Outputs of b bags inform about b directions; twice that leaves room for where the landmarks happen to lie.
+    Outputs of b bags inform about b directions; twice that leaves room for where the landmarks happen to lie. Rough
+    spatial fields need the larger number. Never more than the distinct rows.
     """
-    wanted = 50 if n_columns == 1 else min(max(2 * n_bags, 50), 200)
+    most = 200 if n_columns == 2 else 100
+    wanted = 50 if n_columns == 1 else min(max(2 * n_bags, 50), most)
     return min(n_distinct, wanted)
 
 

@@ -67,12 +67,13 @@ def _gauss_newton(spec: Spec, p: dict, staged: Staged, mu: Array) -> tuple[Array
     return jnp.sum(staged.valid * value), J.T @ (staged.valid * slope), (J.T * weight) @ J
 
 
-@compiled(static_argnames=("spec", "collapse"))
+@compiled(static_argnames=("spec",))
 def _parameter_slopes(
-    spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, mu: Array, factor: Array, collapse: bool
+    spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, mu: Array, factor: Array
 ) -> Parameters:
+    # one pass: summing over individuals directly is cheaper than differentiating bag sums
     def value(parameters: Parameters) -> Array:
-        return data_term(spec, parameters.likelihood, stage(spec, parameters, jitter, chunk, collapse), mu, factor)
+        return data_term(spec, parameters.likelihood, stage(spec, parameters, jitter, chunk, False), mu, factor)
 
     return jax.grad(value)(parameters)
 
@@ -163,8 +164,7 @@ class StagedProblem:
     def parameter_slopes(self, q: Gaussian) -> Parameters:
         """Partial gradient of the ELBO in the parameters; the total one where `q` is optimal."""
         total = None
-        problem = self.problem
-        for chunk, collapse in zip(problem.chunks, problem.collapse, strict=True):
-            part = _parameter_slopes(self.spec, self.parameters, self.jitter, chunk, q.mu, q.factor, collapse)
+        for chunk in self.problem.chunks:
+            part = _parameter_slopes(self.spec, self.parameters, self.jitter, chunk, q.mu, q.factor)
             total = part if total is None else jax.tree.map(jnp.add, total, part)
         return jax.tree.map(np.asarray, total)

@@ -51,7 +51,7 @@ class VBAgg(Estimator):
         None (chosen from the size of the data), a number, an array, a `vbagg.Landmarks`, or a list of these with
         one entry per additive component that needs landmarks.
     residual
-        Within-bag covariance: "exact", "diagonal", "subset", or "auto" (exact up to 384 individuals, then subset).
+        Within-bag covariance: "exact", "diagonal", "subset", or "auto" (exact up to 128 individuals, then subset).
     inference
         "newton" (deterministic), "adam" (the paper's), or an instance `vbagg.Newton(...)`, `vbagg.Adam(...)`.
     priors
