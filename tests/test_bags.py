@@ -44,10 +44,7 @@ def expected_contents(features, labels, weights):
     """Return the same as `contents`, from the rows as the user gave them."""
     order = list(dict.fromkeys(labels))
     rows = {label: [i for i, other in enumerate(labels) if other == label] for label in order}
-    return [
-        (label, [tuple(features[i]) for i in rows[label]], [weights[i] for i in rows[label]])
-        for label in order
-    ]
+    return [(label, [tuple(features[i]) for i in rows[label]], [weights[i] for i in rows[label]]) for label in order]
 
 
 def test_rows_are_grouped_by_bag_in_order_of_first_appearance(bags):
@@ -118,9 +115,7 @@ def test_features_of_any_numeric_kind():
         price=[decimal.Decimal("1.5"), 2, 3.0, np.float32(4), np.True_, 6, 7],
         small=np.arange(7, dtype=np.int8),
     )
-    expected = np.column_stack(
-        [X, [1, 0, 1, 0, 1, 0, 1], [1, 2, 3, 4, 5, 6, 7], [1.5, 2, 3, 4, 1, 6, 7], np.arange(7)]
-    )
+    expected = np.column_stack([X, [1, 0, 1, 0, 1, 0, 1], [1, 2, 3, 4, 5, 6, 7], [1.5, 2, 3, 4, 1, 6, 7], np.arange(7)])
     for features in (mixed, mixed.to_numpy(dtype=object)):
         bags = Bags(features, LABELS)
         np.testing.assert_array_equal(bags.X, expected[bags.rows])
@@ -280,9 +275,7 @@ def test_bags_are_not_an_array(bags):
 
 
 def test_repr_is_one_informative_line(bags):
-    assert repr(bags) == (
-        "<Bags: 3 bags, 7 individuals, 2 features: 'column 0', 'column 1'; coordinates: none>"
-    )
+    assert repr(bags) == ("<Bags: 3 bags, 7 individuals, 2 features: 'column 0', 'column 1'; coordinates: none>")
     wide = Bags(pd.DataFrame(np.ones((2, 7)), columns=list("abyxefg")), [0, 0])
     assert "'a', 'b', 'y', 'x', 'e' and 2 more; coordinates: 'x', 'y'" in repr(wide)
     assert "0 bags" in repr(bags[[]])
@@ -591,9 +584,7 @@ def test_pandas_rows_in_another_order_are_refused():
     labels = pd.Series(LABELS, index=table.index)
     weight = pd.Series(WEIGHT, index=table.index)
     assert contents(Bags(table, labels, weight)) == contents(Bags(X, LABELS, WEIGHT))
-    with pytest.raises(
-        ValueError, match=r"`bag` must have its rows in the order of `X`.*bag\.loc\[X\.index\]"
-    ):
+    with pytest.raises(ValueError, match=r"`bag` must have its rows in the order of `X`.*bag\.loc\[X\.index\]"):
         Bags(table, labels[::-1], weight)
     with pytest.raises(ValueError, match="`weight` must have its rows in the order"):
         Bags(table, labels, weight.sample(frac=1, random_state=0))

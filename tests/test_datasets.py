@@ -21,9 +21,7 @@ def roll():
 
 
 def small_roll(**changes):
-    return datasets.swiss_roll(
-        **{"n_bags": 12, "mean_size": 20, "std_size": 8, "seed": 4, "test_bags": 9, **changes}
-    )
+    return datasets.swiss_roll(**{"n_bags": 12, "mean_size": 20, "std_size": 8, "seed": 4, "test_bags": 9, **changes})
 
 
 def constant_rate(data):
@@ -45,9 +43,7 @@ def test_roll_reproduces_the_authors_constant_model(roll):
 def test_roll_reproduces_the_authors_stirling_nll(roll):
     train = roll["train"]
     counts = np.maximum(train.individual_y, 1)
-    log_gamma = np.where(
-        train.individual_y > 1, counts * np.log(counts) - counts + 0.5 * np.log(2 * np.pi * counts), 0
-    )
+    log_gamma = np.where(train.individual_y > 1, counts * np.log(counts) - counts + 0.5 * np.log(2 * np.pi * counts), 0)
 
     def stirling_nll(rate):
         return np.mean(rate - train.individual_y * np.log(rate) + log_gamma)
@@ -202,9 +198,9 @@ def tiny_madagascar(tmp_path):
             "LSTmean": [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0],
         }
     ).to_csv(folder / "pixels.csv", index=False)
-    pd.DataFrame(
-        {"ID_2": [10, 20, 30], "Name_2": ["Ten", "Twenty", "Thirty"], "cases": [1.5, 2.5, 3.5]}
-    ).to_csv(folder / "districts.csv", index=False)
+    pd.DataFrame({"ID_2": [10, 20, 30], "Name_2": ["Ten", "Twenty", "Thirty"], "cases": [1.5, 2.5, 3.5]}).to_csv(
+        folder / "districts.csv", index=False
+    )
     pd.DataFrame({"ID_2": [20, 30, 10], "fold": [2, 3, 1]}).to_csv(folder / "cv_folds_seed0.csv", index=False)
     return folder
 

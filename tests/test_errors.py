@@ -283,9 +283,11 @@ def test_trials_go_with_the_binomial(bags, y):
 
 def test_offsets_of_a_fit(bags, y):
     refused(bags, y, r"`offset` must hold one number per row, 60 in all; got 12", fit={"offset": np.zeros(12)})
+    X, _, weight = arrays()
+    in_turn = vbagg.Bags(X, np.tile(LABELS, 5), weight)
     offset = np.zeros(60)
-    offset[33] = np.nan
-    refused(bags, y, r"`offset` must be finite; got nan at row 33 \(bag 'D06'\)", fit={"offset": offset})
+    offset[[31, 33]] = np.nan
+    refused(in_turn, y, r"`offset` must be finite; got nan at row 31 \(bag 'D07'\)", fit={"offset": offset})
 
 
 def test_early_stopping_needs_a_validation_set(bags, y):

@@ -238,8 +238,12 @@ def test_flat_parameters_take_only_what_is_trainable():
 def test_merged_chunks_hold_the_same_objective(x64, example):
     choice = Spec(FEATURE_MAP, Poisson(), get_link("square"), "matched")
     q = Gaussian(example.mu, example.factor)
-    chunks = replace(example, max_elements=14).chunks("diagonal")
-    assert len(chunks) > 1
+    first, others = (
+        replace(example, bags=example.bags[bags], y=example.y[bags], known=example.known[rows])
+        for bags, rows in ((slice(0, 1), slice(0, 3)), (slice(1, 5), slice(3, None)))
+    )
+    chunks = first.chunks("diagonal") + others.chunks("diagonal")
+    assert [chunk.shape for chunk in chunks] == [(1, 3), (4, 6)]
     values = [
         Problem(choice, some, example.landmarks, memory=0.0).at(example.parameters).elbo(q)
         for some in (chunks, [merge_chunks(chunks)])

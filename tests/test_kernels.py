@@ -69,8 +69,7 @@ LEAVES = [
 COMPOSITES = [
     Linear("rain") + RBF(["height", "rain"], ard=True) + Matern32(["y", "x"]),
     Matern52(["x", "y"]) * Periodic("month"),
-    (RBF("rain") + Linear("month")) * (Matern12("x") + Linear(["y", "height"]))
-    + Periodic("month", period=2.0),
+    (RBF("rain") + Linear("month")) * (Matern12("x") + Linear(["y", "height"])) + Periodic("month", period=2.0),
 ]
 ALL = [kernel.resolve(NAMES) for kernel in LEAVES + COMPOSITES]
 FEW = [*ALL[8:14], *ALL[-4:]]
@@ -269,9 +268,7 @@ def test_only_the_first_factor_of_a_product_has_a_variance():
 
 def test_mask_has_the_structure_of_the_parameters():
     for kernel in ALL:
-        assert jax.tree.structure(kernels.trainable_mask(kernel)) == jax.tree.structure(
-            kernel.initial_log_parameters()
-        )
+        assert jax.tree.structure(kernels.trainable_mask(kernel)) == jax.tree.structure(kernel.initial_log_parameters())
 
 
 def test_resolve_numbers_columns_in_the_user_s_order():
@@ -314,9 +311,7 @@ def test_value_errors_say_what_is_wrong(kernel, message):
         kernel()
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: RBF([]), lambda: RBF(1.5), lambda: RBF(True), lambda: RBF("x", "y")]
-)
+@pytest.mark.parametrize("make", [lambda: RBF([]), lambda: RBF(1.5), lambda: RBF(True), lambda: RBF("x", "y")])
 def test_type_errors(make):
     with pytest.raises(TypeError, match="must be"):
         make()
@@ -385,9 +380,7 @@ def test_median_distance_of_many_rows_does_not_depend_on_their_order():
     shuffled = np.random.default_rng(1).permutation(X)
     assert kernels.median_distance(X) == kernels.median_distance(shuffled)
     i, j = np.random.default_rng(2).integers(5000, size=(2, 200_000))
-    assert kernels.median_distance(X) == pytest.approx(
-        np.median(np.linalg.norm(X[i] - X[j], axis=1)), rel=0.05
-    )
+    assert kernels.median_distance(X) == pytest.approx(np.median(np.linalg.norm(X[i] - X[j], axis=1)), rel=0.05)
 
 
 def test_prior_density_is_the_lognormal_s_on_the_log_scale():
@@ -426,11 +419,7 @@ def test_log_prior_sums_over_trainable_parameters():
 
 
 def test_describe_in_standardised_and_user_units():
-    kernel = (
-        Linear("rain")
-        + RBF(["height", "rain"], ard=True, fixed="variance")
-        + Matern32(["x", "y"]) * Periodic(4)
-    )
+    kernel = Linear("rain") + RBF(["height", "rain"], ard=True, fixed="variance") + Matern32(["x", "y"]) * Periodic(4)
     tree = (
         {"variance": np.log([0.25])},
         {"variance": np.log(0.5), "lengthscale": np.log([2.0, 0.5])},
@@ -458,8 +447,6 @@ def test_describe_in_standardised_and_user_units():
     for row, wanted in zip(table, expected, strict=True):
         assert row[:4] == wanted[:4]
         assert row[4:] == pytest.approx(wanted[4:])
-    (unshared,) = kernels.describe(
-        RBF(["x", "month"]), {"variance": 0.0, "lengthscale": 0.0}, NAMES, range(1, 6)
-    )[1:]
+    (unshared,) = kernels.describe(RBF(["x", "month"]), {"variance": 0.0, "lengthscale": 0.0}, NAMES, range(1, 6))[1:]
     assert unshared["user_value"] is None
     assert json.dumps(rows)

@@ -127,9 +127,7 @@ def test_greedy_variance_takes_the_largest_conditional_variance_each_time(kernel
 
 def test_greedy_variance_stops_when_nothing_is_left_to_explain():
     kernel = Linear(["x", "y"]).resolve(("rain", "x", "y"))
-    chosen = choose_landmarks(
-        X, WEIGHT, 12, "variance", kernel=kernel, log_params=kernel.initial_log_parameters()
-    )
+    chosen = choose_landmarks(X, WEIGHT, 12, "variance", kernel=kernel, log_params=kernel.initial_log_parameters())
     assert chosen.shape == (2, 2)
 
 

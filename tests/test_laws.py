@@ -37,9 +37,7 @@ LAWS = {
     "beta_binomial": BetaBinomial([3, 50, 4000], [0.4, 7.0, 30.0], [0.9, 2.0, 4000.0]),
     "poisson_log_normal": PoissonLogNormal([0.5, 2.0, 6.0], [1.5, 0.2, 0.05]),
     "exponential_log_normal": ExponentialLogNormal([-1.0, 0.5, 3.0], [0.3, 1.0, 2.0]),
-    "mixture": Mixture(
-        [Normal([0.0, 1.0, 2.0], 0.5), LogNormal([0.0, 1.0, 3.0], [0.1, 0.2, 1.0])], weights=[0.6, 1.4]
-    ),
+    "mixture": Mixture([Normal([0.0, 1.0, 2.0], 0.5), LogNormal([0.0, 1.0, 3.0], [0.1, 0.2, 1.0])], weights=[0.6, 1.4]),
     "count_mixture": Mixture(
         [NegativeBinomial([3.0, 40.0, 1000.0], 5.0), PoissonLogNormal([0.5, 2.0, 6.0], 0.7)],
         weights=[0.3, 0.7],
@@ -451,9 +449,7 @@ def brute_poisson_log_normal(y: float, log_mean: float, log_std: float) -> float
         grid, step = np.linspace(-25 / np.sqrt(y), 25 / np.sqrt(y), 200_001, retstep=True)
         grid = grid + np.log(y)
     else:
-        grid, step = np.linspace(
-            log_mean - 14 * log_std - 3, log_mean + 14 * log_std + 9, 200_001, retstep=True
-        )
+        grid, step = np.linspace(log_mean - 14 * log_std - 3, log_mean + 14 * log_std + 9, 200_001, retstep=True)
     log_poisson = y * grid - np.exp(grid) - gammaln(y + 1)
     return logsumexp(log_poisson + stats.norm.logpdf(grid, log_mean, log_std)) + np.log(step)
 
@@ -535,9 +531,7 @@ class TestExponentialLogNormal:
         for y in (1e-5, 0.3, 2.0, 40.0):
             np.testing.assert_allclose(law.cdf(y), weight @ -np.expm1(-y * rate), rtol=1e-9)
             np.testing.assert_allclose(law.exceedance(y), weight @ np.exp(-y * rate), rtol=1e-7)
-            np.testing.assert_allclose(
-                law.log_prob(y), np.log(weight @ (rate * np.exp(-y * rate))), atol=1e-8
-            )
+            np.testing.assert_allclose(law.log_prob(y), np.log(weight @ (rate * np.exp(-y * rate))), atol=1e-8)
         np.testing.assert_allclose(law.log_prob(0.0), np.log(weight @ rate), atol=1e-8)
         np.testing.assert_array_equal(law.log_prob(-1.0), -np.inf)
 

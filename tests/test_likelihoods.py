@@ -170,7 +170,7 @@ def test_predictive_law_has_the_moments_of_simulated_outputs(name, rng):
     """MATH section 6, with totals drawn from the matched law."""
     likelihood, p = CASES[name]
     M, aux = TOTALS[name], AUX[name]
-    V = 0.1 * (M * (1 - M) if name == "binomial" else M**2)
+    V = 0.15 * M * (1 - M) if name == "binomial" else 0.5 * M**2
     learnt = {key: float(np.exp(value)) for key, value in p.items()}
     link = likelihood.links[0]
     law = likelihood.predictive(M, V, link, aux, learnt)

@@ -42,19 +42,13 @@ def gamma_mean_log1p(mean, shape, c):
 
     def integrand(u):
         # u - expm1(u), by its series near zero
-        gap = (
-            u - np.expm1(u)
-            if abs(u) > 0.02
-            else -(u**2) * (1 / 2 + u / 6 + u**2 / 24 + u**3 / 120 + u**4 / 720)
-        )
+        gap = u - np.expm1(u) if abs(u) > 0.02 else -(u**2) * (1 / 2 + u / 6 + u**2 / 24 + u**3 / 120 + u**4 / 720)
         return np.log1p(c * mean * np.exp(u)) * np.exp(log_constant + shape * gap)
 
     left = -40 / (1 + shape) - 12 / np.sqrt(1 + shape) - max(np.log(c * mean), 0) / (1 + shape)
     right = np.log1p(12 / np.sqrt(shape) + 60 / shape)
     edges = np.linspace(left, right, 9)
-    return sum(
-        integrate.quad(integrand, a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in pairwise(edges)
-    )
+    return sum(integrate.quad(integrand, a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in pairwise(edges))
 
 
 @cache
@@ -65,9 +59,9 @@ def gradients(function):
 
 def central_difference(function, x, step):
     """Fourth-order central difference."""
-    return (
-        8 * (function(x + step) - function(x - step)) - function(x + 2 * step) + function(x - 2 * step)
-    ) / (12 * step)
+    return (8 * (function(x + step) - function(x - step)) - function(x + 2 * step) + function(x - 2 * step)) / (
+        12 * step
+    )
 
 
 def test_dawson_matches_scipy_from_tiny_to_huge():
@@ -128,12 +122,8 @@ def test_expected_log_square_derivatives():
     by_mean, by_variance = gradient(mean, variance)
     dawson = scipy.special.dawsn(mean / np.sqrt(2 * variance))
     np.testing.assert_allclose(by_mean, 2 * np.sqrt(2 / variance) * dawson, atol=1e-12)
-    np.testing.assert_allclose(
-        by_mean, central_difference(lambda m: value(m, variance), mean, 1e-3), atol=1e-8
-    )
-    np.testing.assert_allclose(
-        by_variance, central_difference(lambda v: value(mean, v), variance, 1e-3), atol=1e-8
-    )
+    np.testing.assert_allclose(by_mean, central_difference(lambda m: value(m, variance), mean, 1e-3), atol=1e-8)
+    np.testing.assert_allclose(by_variance, central_difference(lambda v: value(mean, v), variance, 1e-3), atol=1e-8)
 
     ones = np.ones_like(mean)
     hessian_by_mean = jax.jvp(lambda m: gradient(m, variance), (mean,), (ones,))[1]
@@ -173,12 +163,8 @@ def test_rare_events_keep_relative_accuracy():
 def test_logistic_means_match_finite_differences(function):
     mean, variance = np.array([-3.0, 0.3, 1.9]), np.array([0.4, 5.0, 14.0])
     by_mean, by_variance = gradients(function)(mean, variance)
-    np.testing.assert_allclose(
-        by_mean, central_difference(lambda m: function(m, variance), mean, 1e-3), atol=1e-8
-    )
-    np.testing.assert_allclose(
-        by_variance, central_difference(lambda v: function(mean, v), variance, 1e-3), atol=1e-8
-    )
+    np.testing.assert_allclose(by_mean, central_difference(lambda m: function(m, variance), mean, 1e-3), atol=1e-8)
+    np.testing.assert_allclose(by_variance, central_difference(lambda v: function(mean, v), variance, 1e-3), atol=1e-8)
 
 
 def test_logistic_means_are_each_others_derivatives():
@@ -250,9 +236,7 @@ def test_digamma_minus_log():
     single = special.digamma_minus_log(k.astype(np.float32))
     np.testing.assert_allclose(single, scipy.special.digamma(k) - np.log(k), rtol=1e-5)
     large = np.array([3e4, 1e7, 1e14])
-    np.testing.assert_allclose(
-        special.digamma_minus_log(large), -1 / (2 * large) - 1 / (12 * large**2), rtol=1e-14
-    )
+    np.testing.assert_allclose(special.digamma_minus_log(large), -1 / (2 * large) - 1 / (12 * large**2), rtol=1e-14)
 
 
 def test_digamma_minus_log_derivatives():
@@ -269,9 +253,7 @@ def test_pairs_broadcast_and_keep_dtype(function):
     double = function(mean, variance)
     assert double.shape == (2, 3)
     assert double.dtype == np.float64
-    single = jax.jit(jax.vmap(function, (0, None)))(
-        mean[:, 0].astype(np.float32), variance.astype(np.float32)
-    )
+    single = jax.jit(jax.vmap(function, (0, None)))(mean[:, 0].astype(np.float32), variance.astype(np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, double, rtol=5e-6, atol=1e-6)
 

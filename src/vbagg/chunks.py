@@ -17,6 +17,9 @@ from vbagg.bags import Bags
 
 Array = Any  # NumPy before a compiled function, JAX inside
 
+CACHED = 4e6
+"""Numbers in the largest array of a chunk: few enough to stay near the processor and clear of page faults."""
+
 SHAPE_COST = 40_000
 """Work, in individuals, that one more compiled shape must save to be worth its compilation."""
 
@@ -25,6 +28,9 @@ PAIRS_PER_INDIVIDUAL = 75
 
 EXACT_LIMIT = 128
 """Largest bag whose within-bag covariance `residual="auto"` takes from all pairs."""
+
+COLUMNS = 64
+"""Feature columns that an individual is counted with when chunks are cut to size."""
 
 SUBSET_SIZE = 128
 """Individuals drawn from a larger bag to estimate the off-diagonal sums."""
@@ -73,7 +79,7 @@ def round_up(value: int, bits: int = 3) -> int:
 
 
 def plan_batches(sizes: np.ndarray, residual: str, max_elements: float) -> list[Batch]:
-    """Group bags by padded size; `max_elements` bounds `bags x individuals` of one chunk."""
+    """Group bags by padded size; `max_elements` bounds the largest array of one chunk."""
     if residual == "auto":
         modes = np.where(sizes <= EXACT_LIMIT, "exact", "subset")
     else:
@@ -82,8 +88,8 @@ def plan_batches(sizes: np.ndarray, residual: str, max_elements: float) -> list[
     for mode in ("exact", "subset", "diagonal"):
         members = np.flatnonzero(modes == mode)
         for top, group in _merge_sizes(sizes, members, pairs=mode == "exact"):
-            cost = top * top if mode == "exact" else top
-            per_chunk = max(1, int(max_elements // cost))
+            pairs = {"exact": top**2, "subset": SUBSET_SIZE**2, "diagonal": 0}[mode]
+            per_chunk = max(1, int(max_elements // (top * COLUMNS + pairs)))
             pieces = np.array_split(group, -(-len(group) // per_chunk))
             n_bags = min(round_up(max(len(piece) for piece in pieces)), max(per_chunk, len(pieces[0])))
             batches += [Batch(piece, n_bags, top, mode) for piece in pieces]
@@ -149,7 +155,7 @@ def make_chunks(
     aux: np.ndarray,
     known: np.ndarray,
     residual: str = "auto",
-    max_elements: float = 4e6,
+    max_elements: float = CACHED,
     random_state: int = 0,
 ) -> list[Chunk]:
     """All bags as padded chunks."""

@@ -59,6 +59,6 @@ def _residual_factor(staged: Pixels) -> Array:
     inside = staged.weight > 0
     R = jnp.where(inside[:, :, None] & inside[:, None, :], R, 0.0)
     norm = jnp.sum(staged.A[..., 1:] ** 2, axis=-1) + staged.residual_diagonal
-    rounding = 3e-7 * R.shape[-1] ** 0.5 * jnp.max(norm, axis=1).astype(jnp.float64)
+    rounding = 1e-6 * R.shape[-1] ** 0.5 * jnp.max(norm, axis=1).astype(jnp.float64)
     jitter = jnp.where(inside, 1e-5 * staged.residual_diagonal + rounding[:, None], 1.0)
     return jnp.linalg.cholesky(R + jax.vmap(jnp.diag)(jitter)).astype(FAST)

@@ -13,8 +13,8 @@ from vbagg.inference.result import Fit, FlatParameters, Report, Status, Validato
 from vbagg.inference.search import SearchResult, maximise
 from vbagg.priors import LogPrior
 
-SAME_OPTIMUM = 0.1, 1.0
-"""A later start that comes this near to an earlier optimum, in nats and log-parameters, has found the same one."""
+SAME_OPTIMUM = 2.0, 0.7
+"""A later start that comes this near to an earlier optimum, in nats and log-parameters, is in its basin and stops."""
 FINAL_PRECISION = 1e-6
 ADVICE = (
     "Try more iterations (`inference=Newton(max_iterations=...)`), fewer covariates, or stronger priors;"
@@ -75,7 +75,7 @@ class _Search:
 
         def known(x: np.ndarray, value: float) -> bool:
             nats, distance = SAME_OPTIMUM
-            return any(abs(value - best) < nats and np.abs(x - at).max() < distance for at, best in found)
+            return any(0 < best - value < nats and np.abs(x - at).max() < distance for at, best in found)
 
         result = maximise(
             self.objective,
@@ -119,6 +119,7 @@ class _Search:
             "Converged." if converged else f"Not converged: {reason}. {ADVICE}",
             result.iterations,
             self.profile.problem.evaluations,
+            repeated=result.stopped,
         )
         solution = point.solution
         return Fit(point.parameters, solution.q, solution.elbo, point.value, point.jitter, status, self.history)

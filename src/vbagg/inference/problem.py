@@ -8,6 +8,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 
 from vbagg.chunks import Chunk
 from vbagg.elbo import Parameters, Spec, Staged, data_term, stage
@@ -43,11 +44,11 @@ def _stage(spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, coll
 
 
 @compiled(static_argnames=("spec",))
-def _value_and_slopes(spec: Spec, p: dict, staged: Staged, mu: Array, sigma: Array) -> tuple[Array, tuple]:
-    def value(mu: Array, sigma: Array) -> Array:
-        return data_term(spec, p, staged, mu, jnp.linalg.cholesky(sigma))
+def _value_and_slopes(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> tuple[Array, tuple]:
+    def value(mu: Array, factor: Array) -> Array:
+        return data_term(spec, p, staged, mu, factor)
 
-    return jax.value_and_grad(value, argnums=(0, 1))(mu, sigma)
+    return jax.value_and_grad(value, argnums=(0, 1))(mu, factor)
 
 
 @compiled(static_argnames=("spec",))
@@ -76,6 +77,15 @@ def _parameter_slopes(
         return data_term(spec, parameters.likelihood, stage(spec, parameters, jitter, chunk, False), mu, factor)
 
     return jax.grad(value)(parameters)
+
+
+def _through_cholesky(C: np.ndarray, d_factor: np.ndarray) -> np.ndarray:
+    """Gradient in `Sigma` from the gradient in its Cholesky factor, once for all chunks."""
+    inner = np.tril(C.T @ d_factor)
+    inner[np.diag_indices_from(inner)] /= 2
+    inverse = scipy.linalg.solve_triangular(C, np.eye(len(C)), lower=True)
+    d_sigma = inverse.T @ (inner + inner.T) @ inverse
+    return d_sigma / 2
 
 
 class Problem:
@@ -149,8 +159,8 @@ class StagedProblem:
     def evaluate(self, q: Gaussian) -> tuple[float, np.ndarray, np.ndarray]:
         """ELBO and the data term's gradients in `mu` and `Sigma`."""
         self.problem.evaluations += 1
-        value, (d_mu, d_sigma) = self._sum(_value_and_slopes, q.mu, q.covariance)
-        return float(value) - q.kl(), d_mu, (d_sigma + d_sigma.T) / 2
+        value, (d_mu, d_factor) = self._sum(_value_and_slopes, q.mu, q.factor)
+        return float(value) - q.kl(), d_mu, _through_cholesky(q.factor, d_factor)
 
     def elbo(self, q: Gaussian) -> float:
         """ELBO alone."""

@@ -26,6 +26,8 @@ class Status:
     """Objective reached from each start."""
     jitter: float = 0.0
     """Largest relative jitter that a factorisation needed."""
+    repeated: bool = False
+    """Whether this start was stopped because it had come to an earlier start's optimum."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ def choose(fits: list[Fit], problem: Problem, validator: Validator | None) -> Fi
     best = fits[int(np.nanargmax(scores))]
     objectives = tuple(fit.objective for fit in fits)
     message = best.status.message
-    spread = max(objectives) - min(objectives)
+    own = [fit.objective for fit in fits if not fit.status.repeated]
+    spread = max(own) - min(own)
     if spread > 1.0:
         message += f" {len(fits)} starts disagree by {spread:.1f} nats; the best was kept."
     status = Status(

@@ -19,6 +19,8 @@ class SearchResult:
     iterations: int
     converged: bool
     reason: str
+    stopped: bool = False
+    """Whether the caller's `stop` ended the search."""
 
 
 def maximise(
@@ -60,7 +62,7 @@ def maximise(
         H, fresh = _update(H, new_x - x, slope - new_slope, fresh)
         x, value, slope = new_x, new_value, new_slope
         if stop(x, value):
-            return SearchResult(x, value, iteration + 1, True, "")
+            return SearchResult(x, value, iteration + 1, True, "", stopped=True)
     return SearchResult(x, value, max_iterations, False, f"the search used its {max_iterations} iterations")
 
 

@@ -123,7 +123,7 @@ class Fitted:
         scaled = setup.bag_weights(bags, link)
         known = setup.latent_offset(link, offset, self.rate_scale, self.base)
         ready = scaled.with_arrays(self.scaler.forward(bags.X), scaled.weight * self.rate_scale)
-        return make_chunks(ready, y, aux, known, self.residual, self.memory / 400, self.random_state)
+        return make_chunks(ready, y, aux, known, self.residual, random_state=self.random_state)
 
     def _bag_chunks(self, bags: Bags, offset: Any) -> list[Chunk]:
         self._check_columns(bags)

@@ -163,7 +163,7 @@ def starting_points(start: Parameters, components: Sequence[Kernel]) -> list[Par
         kept = jax.tree.map(lambda free, new, old: new if free else old, masks, moved, start.kernel)
         return replace(start, kernel=kept)
 
-    return [start, stretched(3.0), stretched(1 / 3.0)]
+    return [start, stretched(2.0), stretched(0.5)]
 
 
 def trainable(components: Sequence[Kernel], start: Parameters, learn_landmarks: bool) -> Parameters:
