@@ -210,7 +210,6 @@ def test_parameter_slopes_are_those_of_the_maximised_elbo(x64, solved, name):
     assert (np.abs(slopes) > 4e-3).sum() > 8
 
 
-@pytest.mark.xfail(strict=True, reason="laplace_start solves with a precision that is not finite")
 def test_solve_reports_parameters_that_overflow(x64, solved):
     """A trial step of the search may try any variance: the answer must be a bad value, not an error."""
     problem, staged, _ = solved["negative_binomial-exp"]

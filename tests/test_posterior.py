@@ -287,12 +287,7 @@ def test_covariance_of_bags_is_exact_for_the_identity_but_for_residuals_between_
     np.testing.assert_allclose(np.sqrt(np.diag(post.covariance())), post.std, rtol=1e-12)
 
 
-SHARED_NOISE = "every chunk draws its residuals with the same key, so bags of different chunks share noise"
-
-
-@pytest.mark.parametrize(
-    "one_by_one", [False, pytest.param(True, marks=pytest.mark.xfail(strict=True, reason=SHARED_NOISE))]
-)
+@pytest.mark.parametrize("one_by_one", [False, True])
 def test_draws_of_bags_share_the_weights_and_nothing_else(one_by_one, monkeypatch):
     """Whatever the number of chunks: here one, or one for each bag."""
     n = 20_000

@@ -181,7 +181,6 @@ def test_cross_validation_is_a_loop_over_bags():
     assert len(set(scores)) == 3
 
 
-@pytest.mark.xfail(strict=True, reason="variances by label must have exactly the labels of the bags")
 def test_cross_validation_with_known_variances_by_label():
     bags, y = toy()
     tau = pd.Series(np.linspace(0.5, 2.0, 12), index=bags.labels)

@@ -88,7 +88,8 @@ def _bag_features(feature_map: FeatureMap, basis: Basis, X: Array) -> tuple[Arra
 
 def _pair_residuals(feature_map: FeatureMap, basis: Basis, chunk: Chunk, A: Array) -> Array:
     block = jax.vmap(lambda x, a: residual_block(feature_map, basis, x, a))
-    return block(_take(chunk.X, chunk.drawn).astype(FAST), _take(A, chunk.drawn).astype(FAST))
+    # a small difference of large numbers: float64, then rounded
+    return block(_take(chunk.X, chunk.drawn), _take(A, chunk.drawn)).astype(FAST)
 
 
 def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk, pairs: bool = True) -> Pixels:
@@ -149,7 +150,7 @@ def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple
     slope = link.slope(mean, variance)
     if staged.residual == "exact":
         S = staged.block_residual + jnp.einsum("bim,bjm->bij", F, F)
-        return M, link.bag_variance(staged.weight, slope, S).astype(jnp.float64)
+        return M, jnp.maximum(link.bag_variance(staged.weight, slope, S), 0.0).astype(jnp.float64)
     V = link.low_rank_total(staged.weight, slope, F)
     a = jnp.sum(F**2, axis=-1)
     own = link.covariance(slope, slope, variance) - link.low_rank_pair(slope, slope, a)
@@ -179,14 +180,19 @@ def collapsed_moments(staged: Collapsed, mu: Array, factor: Array) -> tuple[Arra
     return M, V
 
 
-def residual_share(staged: Pixels, slope: Array) -> Array:
-    """First-order variance that the residual adds to each bag's total, by the pairs of the residual mode."""
-    share = jnp.sum(staged.weight**2 * slope**2 * staged.residual_diagonal, axis=-1)
+def residual_share(link: Link, staged: Pixels, slope: Array, variance: Array, F: Array) -> Array:
+    """Variance that the residual adds to each bag's total, over the pairs of a `diagonal` or `subset` residual."""
+
+    def added(slope_i: Array, slope_j: Array, S: Array, a: Array) -> Array:
+        return link.covariance(slope_i, slope_j, S) - link.covariance(slope_i, slope_j, a)
+
+    share = jnp.sum(staged.weight**2 * added(slope, slope, variance, jnp.sum(F**2, axis=-1)), axis=-1)
     if staged.residual == "subset":
-        drawn = _take(slope, staged.drawn)
-        pairs = staged.block_weight * staged.block_residual
-        share = share + jnp.einsum("bi,bij,bj->b", drawn, pairs, drawn)
-    return share.astype(jnp.float64)
+        F, slope = _take(F, staged.drawn), _take(slope, staged.drawn)
+        a = jnp.einsum("bim,bjm->bij", F, F)
+        pairs = added(slope[:, :, None], slope[:, None, :], staged.block_residual + a, a)
+        share = share + jnp.sum(staged.block_weight * pairs, axis=(-2, -1))
+    return jnp.maximum(share, 0.0).astype(jnp.float64)
 
 
 def mean_and_jacobian(link: Link, staged: Pixels | Collapsed, mu: Array) -> tuple[Array, Array]:

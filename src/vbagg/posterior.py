@@ -156,7 +156,7 @@ def _bag_moments(spec: Spec, basis: Basis, mu, factor, chunk: Chunk):
 @partial(jax.jit, static_argnames=("spec", "n"))
 def _bag_draws(spec: Spec, basis: Basis, mu, factor, chunk: Chunk, seed, n: int):
     staged = stage_pixels(spec.feature_map, basis, chunk)
-    return draw_totals(spec.link, staged, mu, factor, seed, n, antithetic=False)[1]
+    return draw_totals(spec.link, staged, mu, factor, seed, n, antithetic=False, stream=chunk.position[0])[1]
 
 
 def bag_moments(

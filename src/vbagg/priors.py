@@ -75,5 +75,8 @@ def make_log_prior(components: tuple[Kernel, ...], priors: str | Mapping[str, Pr
         unknown = sorted(set(priors) - set(known))
         if unknown:
             raise ValueError(f"`priors` must have names among {', '.join(known)}; got {', '.join(unknown)}.")
+        for name, prior in priors.items():
+            if prior is not None and not isinstance(prior, Prior):
+                raise TypeError(f"`priors[{name!r}]` must be a vbagg.Prior or None; got {prior!r}.")
         known = {name: prior for name, prior in (known | dict(priors)).items() if prior is not None}
     return LogPrior(components, tuple(sorted(known.items())))

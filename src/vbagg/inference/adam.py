@@ -13,7 +13,7 @@ import numpy as np
 from vbagg.chunks import Chunk
 from vbagg.elbo import Parameters, Spec, data_term, kl_divergence, stage
 from vbagg.inference.problem import Gaussian, Problem
-from vbagg.inference.result import Fit, Report, Status, Validator, choose
+from vbagg.inference.result import Fit, Report, Status, Validator, choose, require_counts
 from vbagg.priors import LogPrior
 
 JITTER = 1e-6
@@ -47,6 +47,9 @@ class Adam:
     first_stop: int = 150
     patience: int = 10
     record_every: int = 10
+
+    def __post_init__(self) -> None:
+        require_counts(self, "epochs", "batch_size", "patience", "record_every")
 
     def run(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 from vbagg.elbo import Parameters
 from vbagg.inference.problem import Problem
 from vbagg.inference.profile import Point, Profile
-from vbagg.inference.result import Fit, FlatParameters, Report, Status, Validator, choose
+from vbagg.inference.result import Fit, FlatParameters, Report, Status, Validator, choose, require_counts
 from vbagg.inference.search import SearchResult, maximise
 from vbagg.priors import LogPrior
 
@@ -39,6 +39,9 @@ class Newton:
     max_iterations: int = 100
     starts: int = 2
     tolerance: float = 5e-3
+
+    def __post_init__(self) -> None:
+        require_counts(self, "max_iterations", "starts")
 
     def run(
         self,

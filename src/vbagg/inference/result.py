@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -91,3 +92,11 @@ def choose(fits: list[Fit], problem: Problem, validator: Validator | None) -> Fi
         problem.max_jitter,
     )
     return replace(best, status=status)
+
+
+def require_counts(options: Any, *names: str) -> None:
+    """Refuse options that must be whole numbers of at least one (or None where that is their default)."""
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ValueError(f"`{name}` of {type(options).__name__} must be a whole number >= 1; got {value!r}.")

@@ -38,8 +38,9 @@ def solve_weights(
     mode = laplace_start(problem, np.zeros(problem.problem.n_features) if warm is None else warm.q.mu)
     anchor = natural_parameters(mode)
     state = _State(problem, mode)
-    if warm is None or state.attempt(anchor + warm.correction, np.inf) is None:
-        state.attempt(anchor, np.inf)
+    warmed = warm is not None and state.attempt(anchor + warm.correction, np.inf) is not None
+    if not warmed and state.attempt(anchor, np.inf) is None:
+        return Solution(mode, -np.inf, 0, False, np.zeros_like(anchor))
     for step in range(1, max_steps + 1):
         gain, full = state.advance(slack)
         if gain is None or (full and gain < slack):
@@ -55,6 +56,8 @@ def laplace_start(problem: StagedProblem, start: np.ndarray, max_steps: int = 30
     if not (np.isfinite(value) and np.isfinite(precision).all()):
         v = np.zeros_like(start)
         value, slope, precision = problem.gauss_newton(v)
+        if not (np.isfinite(value) and np.isfinite(precision).all()):
+            return Gaussian(v, np.eye(len(v)))
     for _ in range(max_steps):
         step = scipy.linalg.solve(precision, slope, assume_a="pos")
         expected = float(slope @ step)

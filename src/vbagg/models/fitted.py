@@ -103,9 +103,8 @@ class Fitted:
         likelihood, link = self.spec.likelihood, self.spec.link.name
         if likelihood.name == "binomial" and trials is None:
             raise ValueError("likelihood 'binomial' needs `trials`: the number examined in each bag.")
-        n_trials = None if trials is None else bags.align(trials, "trials")
-        aux = setup.auxiliary(bags.drop_zero_weight(), likelihood, n_trials)
         chunks = self._bag_chunks(bags, offset)
+        aux = setup.auxiliary(bags.drop_zero_weight(), likelihood, setup.check_trials(bags, trials, likelihood))
 
         def law(member: Member) -> Law:
             M, V, _ = bag_moments(*member.state, chunks)
@@ -125,8 +124,13 @@ class Fitted:
         ready = scaled.with_arrays(self.scaler.forward(bags.X), scaled.weight * self.rate_scale)
         return make_chunks(ready, y, aux, known, self.residual, random_state=self.random_state)
 
-    def _bag_chunks(self, bags: Bags, offset: Any) -> list[Chunk]:
+    def check_bags(self, bags: Any) -> None:
+        """Refuse what is not bags with the columns of the training data."""
+        setup.check_is_bags(bags)
         self._check_columns(bags)
+
+    def _bag_chunks(self, bags: Bags, offset: Any) -> list[Chunk]:
+        self.check_bags(bags)
         used, rows_offset = setup.drop_inert(bags, offset)
         ones = np.ones(len(bags))
         return self.chunks(used, ones, ones, rows_offset)
@@ -196,6 +200,9 @@ def _check_offset(offset: Any, n: int) -> np.ndarray:
     if offset is None:
         return np.zeros(n)
     values = np.asarray(offset, dtype=float)
-    if values.shape != (n,) or not np.isfinite(values).all():
-        raise ValueError(f"`offset` must be {n} finite numbers, one per row; got shape {values.shape}.")
+    if values.shape != (n,):
+        raise ValueError(f"`offset` must hold {n} numbers, one per row; got shape {values.shape}.")
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise ValueError(f"`offset` must be finite; got {values[bad[0]]} at row {bad[0]}.")
     return values

@@ -42,12 +42,30 @@ def drop_inert(bags: Bags, offset: Any) -> tuple[Bags, np.ndarray]:
     return bags.drop_zero_weight(), values[bags.weight > 0]
 
 
+def check_is_bags(bags: Any) -> None:
+    """Refuse anything but `Bags`."""
+    if not isinstance(bags, Bags):
+        raise TypeError(f"`bags` must be a vbagg.Bags; got {type(bags).__name__}. Use vbagg.Bags(X, bag, weight).")
+
+
+def check_kernel(kernel: Any) -> None:
+    """Refuse anything but a kernel or None."""
+    if kernel is not None and not isinstance(kernel, Kernel):
+        raise TypeError(f"`kernel` must be a kernel such as vbagg.kernels.RBF(), or None; got {kernel!r}.")
+
+
+def check_trials(bags: Bags, trials: Any, likelihood: Likelihood) -> np.ndarray | None:
+    """Trials in label order; they go with the binomial and with nothing else."""
+    if trials is None:
+        return None
+    if likelihood.name != "binomial":
+        raise ValueError(f"`trials` goes with likelihood 'binomial'; got it with {likelihood.name!r}.")
+    return bags.align(trials, "trials")
+
+
 def check_outputs(bags: Bags, y: Any, trials: Any, likelihood: Likelihood) -> tuple[np.ndarray, np.ndarray | None]:
     """Outputs and trials in label order, refused if the likelihood cannot have produced them."""
-    values = bags.align(y, "y")
-    n_trials = None if trials is None else bags.align(trials, "trials")
-    if trials is not None and likelihood.name != "binomial":
-        raise ValueError(f"`trials` goes with likelihood 'binomial'; got it with {likelihood.name!r}.")
+    values, n_trials = bags.align(y, "y"), check_trials(bags, trials, likelihood)
     likelihood.check_outputs(values, bags.labels, n_trials)
     return values, n_trials
 
@@ -65,16 +83,21 @@ def auxiliary(bags: Bags, likelihood: Likelihood, trials: np.ndarray | None) -> 
     if isinstance(likelihood, Normal):
         if not likelihood.known:
             return bags.weight_squares()
-        tau = (
-            np.full(len(bags), float(likelihood.tau))
-            if np.ndim(likelihood.tau) == 0
-            else bags.align(likelihood.tau, "tau")
-        )
+        tau = known_variances(bags, likelihood.tau)
         if not np.all(tau > 0):
             at = int(np.flatnonzero(~(tau > 0))[0])
             raise ValueError(f"`tau` must be positive; got {tau[at]:g} for bag {bags.labels[at]!r}.")
         return bags.weight_squares() * tau
     return np.ones(len(bags))
+
+
+def known_variances(bags: Bags, tau: Any) -> np.ndarray:
+    """The Normal's known `tau` per bag: a number, an array in label order, or a Series that holds all labels."""
+    if np.ndim(tau) == 0:
+        return np.full(len(bags), float(tau))
+    if hasattr(tau, "index") and tau.index.is_unique and set(bags.labels) <= set(tau.index):
+        tau = tau.loc[list(bags.labels)].to_numpy()
+    return bags.align(tau, "tau")
 
 
 def bag_weights(bags: Bags, link: Link) -> Bags:

@@ -112,8 +112,8 @@ class VBAgg(Estimator):
             None, True, False or a function of one dict per evaluation.
         """
         likelihood, link = self._check_choices()
-        if not isinstance(bags, Bags):
-            raise TypeError(f"`bags` must be a vbagg.Bags; got {type(bags).__name__}. Use vbagg.Bags(X, bag, weight).")
+        setup.check_is_bags(bags)
+        setup.check_kernel(self.kernel)
         if len(bags) < 2:
             raise ValueError(f"`bags` must hold at least 2 bags; got {len(bags)}. One total says nothing of variation.")
         inference = get_inference(self.inference)
@@ -133,6 +133,7 @@ class VBAgg(Estimator):
                 (blank,), scaler, rate_scale, base, used.feature_names, used.named,
                 self.residual, DEFAULT_MEMORY if self.memory is None else float(self.memory), self.random_state,
             )  # fmt: skip
+            validator = _validator(frame, validation)
             aux = setup.training_auxiliary(used, likelihood, n_trials, rate_scale)
             chunks = frame.chunks(used, values, aux, rows_offset)
             problem = Problem(spec, chunks, start.landmarks, frame.memory)
@@ -144,7 +145,7 @@ class VBAgg(Estimator):
                     trainable,
                     log_prior,
                     report,
-                    _validator(frame, validation),
+                    validator,
                 )
                 members = [(1.0, fit)]
                 if self.hyper == "average":
@@ -281,8 +282,13 @@ def _validator(frame: Fitted, validation: tuple[Bags, Any] | None) -> Validator 
     """Function that scores a fit by its mean log predictive density on held-out bags."""
     if validation is None:
         return None
+    if not (isinstance(validation, tuple) and len(validation) == 2):
+        raise TypeError(f"`validation` must be a pair (bags, y); got {type(validation).__name__}.")
     bags, y = validation
-    outputs = bags.align(y, "validation y")
+    frame.check_bags(bags)
+    if frame.spec.likelihood.name == "binomial":
+        raise ValueError("`validation` cannot carry `trials`; compare binomial models with `score` instead.")
+    outputs, _ = setup.check_outputs(bags, y, None, frame.spec.likelihood)
 
     def score(fit: Fit, problem: Problem) -> float:
         law = _with_members(frame, [(1.0, fit)]).predictive_bags(bags, None, None)
