@@ -33,6 +33,7 @@ def main() -> None:
             "kernel": vbagg.kernels.RBF(),
             "landmarks": vbagg.Landmarks(30, "kmeans++"),
             "priors": None,
+            "residual": "subset",
         }
         newton = vbagg.VBAgg(**settings)
         with timed() as first:

@@ -344,9 +344,9 @@ def test_rows_of_a_prediction_must_be_finite(model):
 
 def test_offsets_of_a_prediction(model, bags):
     X, _, _ = arrays()
-    with pytest.raises(ValueError, match=r"`offset` must be 60 finite numbers, one per row; got shape \(12,\)"):
+    with pytest.raises(ValueError, match=r"`offset` must hold 60 numbers, one per row; got shape \(12,\)"):
         model.posterior(X, offset=np.zeros(12))
-    with pytest.raises(ValueError, match=r"`offset` must be 60 finite numbers"):
+    with pytest.raises(ValueError, match=r"`offset` must be finite; got nan at row 0"):
         model.posterior(X, offset=np.full(60, np.nan))
     with pytest.raises(ValueError, match=r"`offset` must hold one number per row, 60 in all; got 12"):
         model.posterior_bags(bags, offset=np.zeros(12))

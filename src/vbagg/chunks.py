@@ -118,6 +118,13 @@ def _merge_sizes(sizes: np.ndarray, members: np.ndarray, pairs: bool) -> list[tu
     return classes[::-1]
 
 
+def uniform_residual(residual: str, sizes: np.ndarray) -> str:
+    """One mode for all bags where bags must share an array: `auto` is exact only if every bag is small enough."""
+    if residual != "auto":
+        return residual
+    return "exact" if sizes.max() <= EXACT_LIMIT else "subset"
+
+
 def make_chunk(bags: Bags, batch: Batch, y: np.ndarray, aux: np.ndarray, known: np.ndarray, random_state: int) -> Chunk:
     """Dense arrays of one batch; `known` is aligned with the rows of `bags`."""
     shape = (batch.n_bags, batch.size)

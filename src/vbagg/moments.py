@@ -150,7 +150,7 @@ def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple
     slope = link.slope(mean, variance)
     if staged.residual == "exact":
         S = staged.block_residual + jnp.einsum("bim,bjm->bij", F, F)
-        return M, jnp.maximum(link.bag_variance(staged.weight, slope, S), 0.0).astype(jnp.float64)
+        return M, _floored(link.bag_variance(staged.weight, slope, S), M)
     V = link.low_rank_total(staged.weight, slope, F)
     a = jnp.sum(F**2, axis=-1)
     own = link.covariance(slope, slope, variance) - link.low_rank_pair(slope, slope, a)
@@ -161,7 +161,12 @@ def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple
         slope_i, slope_j = slope[:, :, None], slope[:, None, :]
         pair = link.covariance(slope_i, slope_j, staged.block_residual + a) - link.low_rank_pair(slope_i, slope_j, a)
         V = V + jnp.sum(staged.block_weight * pair, axis=(-2, -1))
-    return M, jnp.maximum(V, 0.0).astype(jnp.float64)
+    return M, _floored(V, M)
+
+
+def _floored(V: Array, M: Array) -> Array:
+    """Keep a variance that rounding or the subset's estimate took to zero or below where densities exist."""
+    return jnp.maximum(V.astype(jnp.float64), 1e-10 * M**2)
 
 
 def collapsed_moments(staged: Collapsed, mu: Array, factor: Array) -> tuple[Array, Array]:

@@ -117,9 +117,6 @@ class Adam:
 
 def merge_chunks(chunks: list[Chunk]) -> Chunk:
     """All bags in one padded chunk, so that any of them can share a mini-batch."""
-    residuals = {chunk.residual for chunk in chunks}
-    if len(residuals) > 1:
-        raise ValueError("inference 'adam' needs one residual mode for all bags; set residual='subset' or 'exact'.")
     size = max(chunk.shape[1] for chunk in chunks)
 
     def merged(name: str) -> np.ndarray | None:
@@ -137,7 +134,7 @@ def merge_chunks(chunks: list[Chunk]) -> Chunk:
         return np.concatenate(parts)
 
     names = ("X", "weight", "known", "y", "aux", "valid", "position", "drawn")
-    return Chunk(**{name: merged(name) for name in names}, residual=residuals.pop())
+    return Chunk(**{name: merged(name) for name in names}, residual=chunks[0].residual)
 
 
 @partial(jax.jit, static_argnames=("spec", "log_prior", "rate"))

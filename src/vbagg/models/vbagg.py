@@ -13,10 +13,10 @@ import numpy as np
 
 from vbagg import kernels
 from vbagg.bags import Bags
-from vbagg.chunks import Chunk
+from vbagg.chunks import Chunk, uniform_residual
 from vbagg.elbo import APPROXIMATIONS
 from vbagg.errors import ConvergenceWarning, NotFittedError, unknown_name
-from vbagg.inference import Fit, Gaussian, Problem, Validator, average, get_inference
+from vbagg.inference import Adam, Fit, Gaussian, Problem, Validator, average, get_inference
 from vbagg.kernels import Kernel, Prior
 from vbagg.landmarks import Landmarks
 from vbagg.likelihoods import Likelihood, get_likelihood
@@ -129,10 +129,10 @@ class VBAgg(Estimator):
         with jax.enable_x64(True):
             start = setup.start_parameters(spec, self.landmarks, used, scaler, self.random_state)
             blank = Member(1.0, spec, start, Gaussian(np.zeros(0), np.zeros((0, 0))), ())
-            frame = Fitted(
-                (blank,), scaler, rate_scale, base, used.feature_names, used.named,
-                self.residual, DEFAULT_MEMORY if self.memory is None else float(self.memory), self.random_state,
-            )  # fmt: skip
+            residual = uniform_residual(self.residual, used.sizes) if isinstance(inference, Adam) else self.residual
+            memory = DEFAULT_MEMORY if self.memory is None else float(self.memory)
+            names, named = used.feature_names, used.named
+            frame = Fitted((blank,), scaler, rate_scale, base, names, named, residual, memory, self.random_state)
             validator = _validator(frame, validation)
             aux = setup.training_auxiliary(used, likelihood, n_trials, rate_scale)
             chunks = frame.chunks(used, values, aux, rows_offset)
