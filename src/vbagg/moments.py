@@ -176,12 +176,15 @@ def collapsed_moments(staged: Collapsed, mu: Array, factor: Array) -> tuple[Arra
         return staged.g @ v, jnp.sum((staged.g[:, :-1] @ factor) ** 2, axis=-1) + staged.s
     Gv = staged.G @ v
     vHv = jnp.einsum("m,bml,l->b", v, staged.H, v)
-    # tr((Sigma G)^2) = ||C^T G C||^2 with Sigma = C C^T
-    CGC = jnp.einsum("bkl,lj->bkj", jnp.einsum("mk,bml->bkl", factor, staged.G[:, :-1, :-1]), factor)
-    trace_H = jnp.einsum("bml,ml->b", staged.H[:, :-1, :-1], factor @ factor.T)
-    M = Gv @ v + jnp.trace(CGC, axis1=-2, axis2=-1) + staged.r
+    covariance = factor @ factor.T
+    G, H = staged.G[:, :-1, :-1], staged.H[:, :-1, :-1]
+    # one product of (b m, m) with (m, m), and one more for its gradient
+    product = jnp.einsum("bml,lk->bmk", G, covariance)
+    squared = jnp.sum(product * jnp.swapaxes(product, -2, -1), axis=(-2, -1))
+    M = Gv @ v + jnp.trace(product, axis1=-2, axis2=-1) + staged.r
     linear = jnp.sum((Gv[:, :-1] @ factor) ** 2, axis=-1)
-    V = 4 * (linear + vHv) + 2 * (staged.t + 2 * trace_H + jnp.sum(CGC**2, axis=(-2, -1)))
+    trace_H = jnp.einsum("bml,ml->b", H, covariance)
+    V = 4 * (linear + vHv) + 2 * (staged.t + 2 * trace_H + squared)
     return M, V
 
 

@@ -11,11 +11,12 @@ from vbagg.inference.problem import Problem
 from vbagg.inference.profile import Point, Profile
 from vbagg.inference.result import Fit, FlatParameters, Report, Status, Validator, choose, require_counts
 from vbagg.inference.search import SearchResult, maximise
+from vbagg.inference.weights import solve_weights
 from vbagg.priors import LogPrior
 
 SAME_OPTIMUM = 2.0, 0.7
 """A later start that comes this near to an earlier optimum, in nats and log-parameters, is in its basin and stops."""
-FINAL_PRECISION = 1e-6
+ROUGH_PRECISION, FINAL_PRECISION = 1e-2, 1e-6
 ADVICE = (
     "Try more iterations (`inference=Newton(max_iterations=...)`), fewer covariates, or stronger priors;"
     " predictions from this fit may be off."
@@ -31,17 +32,22 @@ class Newton:
     max_iterations
         Of BFGS, from each start.
     starts
-        Number of starting length-scales, at most 3; the best objective wins and disagreement is reported.
+        Starting length-scales that are compared, at most 3. The search runs from each whose objective beats its
+        neighbours'; the best result wins and disagreement is reported.
     tolerance
         Gain of the objective, in nats, below which the search stops.
+    representatives
+        Weighted individuals that stand for each larger bag while parameters are searched for; None: all. The
+        posterior is then solved with all individuals. With `residual="diagonal"` always all.
     """
 
     max_iterations: int = 100
-    starts: int = 2
+    starts: int = 3
     tolerance: float = 5e-3
+    representatives: int | None = 32
 
     def __post_init__(self) -> None:
-        require_counts(self, "max_iterations", "starts")
+        require_counts(self, "max_iterations", "starts", "representatives")
 
     def run(
         self,
@@ -52,27 +58,45 @@ class Newton:
         report: Report,
         validator: Validator | None = None,
     ) -> Fit:
-        """Fit from each start and keep the best."""
+        """Fit from each promising start and keep the best."""
+        flat = FlatParameters(starts[0], trainable)
+        searched = problem.rough or problem
         fits: list[Fit] = []
-        for number, start in enumerate(starts[: self.starts]):
-            search = _Search(Profile(problem, FlatParameters(start, trainable), log_prior), report, number)
-            fits.append(search.run(start, fits, self))
-            if len(search.history) == 1:  # nothing to learn: every start is the same
-                break
+        for point in self._promising(Profile(searched, flat, log_prior), starts):
+            search = _Search(problem, Profile(searched, flat, log_prior, point), report, len(fits))
+            fits.append(search.run(point.x, fits, self))
         return choose(fits, problem, validator)
+
+    def _promising(self, profile: Profile, starts: list[Parameters]) -> list[Point]:
+        """Peaks of the objective along the starts, the best first."""
+        tried = starts[: self.starts]
+        ladder = [*tried[2::2], tried[0], *tried[1::2]]
+        points: list[Point] = []
+        for start in ladder:
+            x = profile.flat.ravel(start)
+            if not points or not np.array_equal(x, points[-1].x):
+                points.append(profile(x, ROUGH_PRECISION, slope=False))
+        padded = np.pad([point.value for point in points], 1, constant_values=-np.inf)
+        peaks = [p for p, left, right in zip(points, padded, padded[2:], strict=False) if p.value >= max(left, right)]
+        if not peaks:
+            raise FloatingPointError(
+                f"The objective is not finite at the starting parameters {starts[0].kernel}. Rescale the data."
+            )
+        return sorted(peaks, key=lambda point: -point.value)
 
 
 @dataclass
 class _Search:
-    """One start: evaluations become history, the last one is polished."""
+    """One start: evaluations become history, `q` at the best of them is solved with all individuals."""
 
+    problem: Problem
     profile: Profile
     report: Report
     number: int
-    precision: float = 1e-2
+    precision: float = ROUGH_PRECISION
     history: list[dict] = field(default_factory=list)
 
-    def run(self, start: Parameters, earlier: list[Fit], options: Newton) -> Fit:
+    def run(self, start: np.ndarray, earlier: list[Fit], options: Newton) -> Fit:
         ravel = self.profile.flat.ravel
         found = [(ravel(fit.parameters), fit.objective) for fit in earlier]
 
@@ -82,19 +106,19 @@ class _Search:
 
         result = maximise(
             self.objective,
-            ravel(start),
+            start,
             tolerance=options.tolerance,
             max_iterations=options.max_iterations,
             stop=known,
         )
-        return self._finish(result, start)
+        return self._finish(result)
 
     def objective(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient; far from the optimum a rough solve of `q` will do."""
         best = self.profile.best
         point = self.profile(x, self.precision)
         gain = np.inf if best is None else abs(point.value - best.value)
-        self.precision = float(np.clip(1e-3 * gain, 1e-5, 1e-2))
+        self.precision = float(np.clip(1e-3 * gain, 1e-5, ROUGH_PRECISION))
         self.history.append(
             {
                 "start": self.number,
@@ -108,21 +132,20 @@ class _Search:
         self.report(self.history[-1])
         return point.value, point.slope
 
-    def _finish(self, result: SearchResult, start: Parameters) -> Fit:
-        if self.profile.best is None:
-            raise FloatingPointError(
-                f"The objective is not finite at the starting parameters {start.kernel}. Rescale the data."
-            )
-        point: Point = self.profile(self.profile.best.x, FINAL_PRECISION, slope=False)
+    def _finish(self, result: SearchResult) -> Fit:
+        assert self.profile.best is not None
+        best = self.profile.best
+        staged = self.problem.at(best.parameters)
+        solution = solve_weights(staged, best.solution, FINAL_PRECISION)
         converged, reason = result.converged, result.reason
-        if not point.solution.converged:
+        if not solution.converged:
             converged, reason = False, "the posterior of the weights did not settle"
         status = Status(
             converged,
             "Converged." if converged else f"Not converged: {reason}. {ADVICE}",
             result.iterations,
-            self.profile.problem.evaluations,
+            self.problem.evaluations,
             repeated=result.stopped,
         )
-        solution = point.solution
-        return Fit(point.parameters, solution.q, solution.elbo, point.value, point.jitter, status, self.history)
+        objective = solution.elbo + best.value - best.solution.elbo
+        return Fit(best.parameters, solution.q, solution.elbo, objective, staged.jitter, status, self.history)

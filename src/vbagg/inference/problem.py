@@ -16,8 +16,8 @@ from vbagg.features import feature_count, needed_jitter
 from vbagg.moments import mean_and_jacobian
 
 Array = jax.Array
-# matrix products come from a library: lighter compilation loses nothing measurable at run time
-compiled = partial(partial, jax.jit, compiler_options={"xla_backend_optimization_level": 1})
+# matrix products come from a library: the lightest compilation takes half the time and costs a tenth at run time
+compiled = partial(partial, jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,8 @@ class Problem:
         self.n_bags = int(sum(np.sum(chunk.valid) for chunk in chunks))
         # rounding of float32 sums over individuals, in nats
         self.noise = 1e-10 * float(sum(np.sum(chunk.valid * np.abs(chunk.y)) for chunk in chunks))
+        self.rough: Problem | None = None
+        """The same bags with fewer individuals, where parameters may be searched for."""
         self.evaluations = 0
         self.max_jitter = 0.0
 

@@ -175,7 +175,9 @@ class _State:
 
 
 def _clip(target: np.ndarray) -> tuple[np.ndarray, bool]:
-    values, vectors = np.linalg.eigh(target)
-    if values[0] >= SMALLEST_PRECISION:
+    try:
+        np.linalg.cholesky(target - SMALLEST_PRECISION * np.eye(len(target)))
         return target, False
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(target)
     return (vectors * np.maximum(values, SMALLEST_PRECISION)) @ vectors.T, True

@@ -116,13 +116,12 @@ class Fitted:
 
         return Posterior(self._mixed(law), self._mixed_draws(draw))
 
-    def chunks(self, bags: Bags, y: np.ndarray, aux: np.ndarray, offset: np.ndarray) -> list[Chunk]:
-        """Bags in standard units as padded chunks, weights in units of the overall rate."""
+    def standardised(self, bags: Bags, offset: np.ndarray) -> tuple[Bags, np.ndarray]:
+        """Bags in standard units, weights in units of the overall rate, and the known part of `f` of their rows."""
         link = self.spec.link
-        scaled = setup.bag_weights(bags, link)
+        weight = setup.bag_weights(bags, link).weight * self.rate_scale
         known = setup.latent_offset(link, offset, self.rate_scale, self.base)
-        ready = scaled.with_arrays(self.scaler.forward(bags.X), scaled.weight * self.rate_scale)
-        return make_chunks(ready, y, aux, known, self.residual, random_state=self.random_state)
+        return bags.with_arrays(self.scaler.forward(bags.X), weight), known
 
     def check_bags(self, bags: Any) -> None:
         """Refuse what is not bags with the columns of the training data."""
@@ -133,7 +132,8 @@ class Fitted:
         self.check_bags(bags)
         used, rows_offset = setup.drop_inert(bags, offset)
         ones = np.ones(len(bags))
-        return self.chunks(used, ones, ones, rows_offset)
+        ready, known = self.standardised(used, rows_offset)
+        return make_chunks(ready, ones, ones, known, self.residual, random_state=self.random_state)
 
     def _bag_posterior(self, chunks: list[Chunk]) -> BagPosterior:
         moments: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}

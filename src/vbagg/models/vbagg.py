@@ -6,14 +6,16 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from vbagg import kernels
 from vbagg.bags import Bags
-from vbagg.chunks import Chunk, uniform_residual
+from vbagg.chunks import Chunk, make_chunks, uniform_residual
 from vbagg.elbo import APPROXIMATIONS
 from vbagg.errors import ConvergenceWarning, NotFittedError, unknown_name
 from vbagg.inference import Adam, Fit, Gaussian, Problem, Validator, average, get_inference
@@ -27,6 +29,7 @@ from vbagg.models.fitted import Fitted, Member
 from vbagg.posterior import BagPosterior, Posterior
 from vbagg.priors import make_log_prior
 from vbagg.progress import Report, reporting
+from vbagg.representatives import representative_bags
 from vbagg.scaling import Scaler
 
 DEFAULT_MEMORY = 2e9
@@ -135,10 +138,17 @@ class VBAgg(Estimator):
             frame = Fitted((blank,), scaler, rate_scale, base, names, named, residual, memory, self.random_state)
             validator = _validator(frame, validation)
             aux = setup.training_auxiliary(used, likelihood, n_trials, rate_scale)
-            chunks = frame.chunks(used, values, aux, rows_offset)
+            chunked = partial(make_chunks, y=values, aux=aux, residual=residual, random_state=self.random_state)
+            ready, known = frame.standardised(used, rows_offset)
+            chunks = chunked(ready, known=known)
             problem = Problem(spec, chunks, start.landmarks, frame.memory)
+            number = getattr(inference, "representatives", None)
+            if number is not None and residual != "diagonal" and used.sizes.max() > number:
+                fewer, fewer_known = representative_bags(ready, known, number)
+                problem.rough = Problem(spec, chunked(fewer, known=fewer_known), start.landmarks, frame.memory)
             trainable = setup.trainable(components, start, options.learn)
-            with reporting(progress, "vbagg") as report:
+            # small matrices gain nothing from threads, which would fight with those of the compiled functions
+            with reporting(progress, "vbagg") as report, threadpool_limits(1, user_api="blas"):
                 fit = inference.run(
                     problem,
                     setup.starting_points(start, components),
