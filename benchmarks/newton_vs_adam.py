@@ -1,17 +1,16 @@
-"""CPU time of `newton` to the objective at which `adam` stops, the same objective, one process.
+"""CPU time of a whole `newton` fit beside the paper's `adam`, the same objective, one process.
 
     python benchmarks/newton_vs_adam.py [--out benchmarks/results/newton_vs_adam.json]
 
 Swiss roll of 150 bags, 30 landmarks, the paper's approximations without priors. `adam` runs each of the paper's
 learning rates for 450 epochs of ten mini-batches; the best ELBO counts, and the time of that run alone. `newton` is
-timed to the evaluation at which it has passed that ELBO, and to its end. Compilation is left out of all three, and
-given apart for the first `newton` fit of the process.
+timed from start to end, and must end above that ELBO. Compilation is left out of both, and given apart for the first
+`newton` fit of the process.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 
 from common import machine, timed, write_json
 
@@ -40,10 +39,8 @@ def main() -> None:
         newton = vbagg.VBAgg(**settings)
         with timed() as first:
             newton.fit(data.bags, data.y)
-        path: list[tuple[float, float]] = []
-        began = time.process_time()
-        newton.fit(data.bags, data.y, progress=lambda e: path.append((time.process_time() - began, e["elbo"])))  # noqa: B023
-        total = time.process_time() - began
+        with timed() as second:
+            newton.fit(data.bags, data.y)
         best = None
         for rate in (0.05, 0.01, 0.001):
             warm_up = vbagg.Adam((rate,), epochs=1, record_every=10**6)
@@ -54,18 +51,15 @@ def main() -> None:
             print(f"{link} adam {rate}: elbo {adam.elbo_:.2f} in {clock.cpu:.1f} CPU s", flush=True)
             if best is None or adam.elbo_ > best[0]:
                 best = adam.elbo_, rate, clock.cpu
-        reached = next((seconds for seconds, elbo in path if elbo >= best[0]), float("inf"))
         row = {
             "link": link,
             "newton_elbo": newton.elbo_,
-            "newton_cpu_seconds_to_adams_elbo": reached,
-            "newton_cpu_seconds_to_the_end": total,
+            "newton_cpu_seconds": second.cpu,
             "newton_cpu_seconds_with_compilation": first.cpu,
             "adam_elbo": best[0],
             "adam_learning_rate": best[1],
             "adam_cpu_seconds": best[2],
-            "ratio_to_adams_elbo": reached / best[2],
-            "ratio_to_the_end": total / best[2],
+            "ratio": second.cpu / best[2],
         }
         rows.append(row)
         print(row, flush=True)

@@ -366,11 +366,13 @@ def test_starting_values():
     assert all(leaf.dtype == np.float64 for leaf in jax.tree.leaves(kernel.initial_log_parameters()))
 
 
-def test_lengthscale_starts_at_the_median_distance_of_its_columns():
+def test_lengthscale_starts_at_its_share_of_the_median_distance():
     distances = [math.dist(X1[i, 2:4], X1[j, 2:4]) for i in range(7) for j in range(i)]
     rows = np.vstack([X1, X1[[3, 3, 1]]])  # repeated rows do not count
     start = Matern52(["x", "y"], ard=True).resolve(NAMES).initial_log_parameters(rows)
-    np.testing.assert_allclose(np.exp(start["lengthscale"]), [np.median(distances)] * 2, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(start["lengthscale"]), [0.3 * np.median(distances)] * 2, rtol=1e-12)
+    smooth = RBF(["x", "y"]).resolve(NAMES).initial_log_parameters(rows)
+    np.testing.assert_allclose(np.exp(smooth["lengthscale"]), np.median(distances), rtol=1e-12)
     constant = RBF("x").resolve(NAMES).initial_log_parameters(np.ones((9, 5)))
     assert constant["lengthscale"] == 0.0
 

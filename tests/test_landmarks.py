@@ -83,7 +83,7 @@ def test_negative_zero_is_zero():
     np.testing.assert_array_equal(total, [5.0])
 
 
-def test_kmeans_centres_are_means_with_square_root_weights():
+def test_kmeans_centres_are_means_in_which_every_bag_counts_once():
     centres = choose(X, WEIGHT, BAG, "kmeans", number=6)
     nearest = cdist(X, centres).argmin(axis=1)
 
@@ -91,7 +91,8 @@ def test_kmeans_centres_are_means_with_square_root_weights():
         means = [np.average(X[nearest == k], axis=0, weights=weight[nearest == k]) for k in range(6)]
         return np.abs(centres - means).max()
 
-    assert distance_to_means(np.sqrt(WEIGHT)) < 0.01  # the iteration stops at a relative tolerance
+    share = WEIGHT / np.bincount(BAG, WEIGHT)[BAG]
+    assert distance_to_means(share) < 0.01  # the iteration stops at a relative tolerance
     assert distance_to_means(WEIGHT) > 0.1
     assert distance_to_means(np.ones(120)) > 0.1
 
@@ -101,8 +102,9 @@ def test_one_city_does_not_take_all_landmarks():
     country = rng.uniform(-3, 3, size=(900, 2))
     city = rng.normal(size=(100, 2)) * 0.05 + [2.0, 1.0]
     weight = np.r_[np.ones(900), np.full(100, 1e4)]  # 99.9% of the people
+    district = np.r_[np.digitize(country[:, 0], [-2, -1, 0, 1, 2]), np.full(100, 6)]
     for method in ("kmeans", "kmeans++"):
-        chosen = choose_landmarks(np.vstack([country, city]), weight, 30, method)
+        chosen = choose_landmarks(np.vstack([country, city]), weight, 30, method, bag=district)
         in_city = np.linalg.norm(chosen - [2.0, 1.0], axis=1) < 0.3
         assert 1 <= in_city.sum() <= 15
         gaps = cdist(country, chosen).min(axis=1)
@@ -178,14 +180,15 @@ def test_as_many_landmarks_as_distinct_rows_are_these_rows(method):
 
 
 def test_default_number():
-    assert default_number(10_000, 2, 110) == 200
+    assert default_number(10_000, 2, 60) == 180
+    assert default_number(10_000, 2, 110) == 300
     assert default_number(10_000, 5, 40) == 80
     assert default_number(10_000, 5, 400) == 100
     assert default_number(10_000, 2, 10) == 50
     assert default_number(10_000, 1, 500) == 50
     assert default_number(17, 3, 500) == 17
     assert len(choose(X, WEIGHT, BAG, "kmeans++", number=None)) == 50
-    assert len(choose(X, WEIGHT, np.arange(120) // 3, "kmeans++", number=None)) == 80
+    assert len(choose(X, WEIGHT, np.arange(120) // 4, "kmeans++", number=None)) == 90
 
 
 @pytest.mark.parametrize(

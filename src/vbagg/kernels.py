@@ -256,6 +256,9 @@ class Stationary(Leaf):
     lengthscale: Start = None
     fixed: Any = ()
 
+    reach: ClassVar[float] = 1.0
+    """Starting length-scale, and median of its prior, in typical distances between rows."""
+
     @staticmethod
     @abstractmethod
     def _correlation(r2: jax.Array) -> jax.Array: ...
@@ -265,7 +268,7 @@ class Stationary(Leaf):
         return value["variance"] * self._correlation(r2)
 
     def _default_starts(self, distance: float, share: float) -> dict[str, Any]:
-        return {"variance": share, "lengthscale": distance}
+        return {"variance": share, "lengthscale": self.reach * distance}
 
 
 class RBF(Stationary):
@@ -279,6 +282,8 @@ class RBF(Stationary):
 class Matern12(Stationary):
     """``exp(-r)``, continuous but rough; parameters as `Stationary`."""
 
+    reach = 0.3
+
     @staticmethod
     def _correlation(r2: jax.Array) -> jax.Array:
         return jnp.exp(-_safe_sqrt(r2))
@@ -286,6 +291,8 @@ class Matern12(Stationary):
 
 class Matern32(Stationary):
     """``(1 + a) exp(-a)``, ``a = sqrt(3) r``, once differentiable; parameters as `Stationary`."""
+
+    reach = 0.3
 
     @staticmethod
     def _correlation(r2: jax.Array) -> jax.Array:
@@ -295,6 +302,8 @@ class Matern32(Stationary):
 
 class Matern52(Stationary):
     """``(1 + a + a^2/3) exp(-a)``, ``a = sqrt(5) r``, twice differentiable; parameters as `Stationary`."""
+
+    reach = 0.3
 
     @staticmethod
     def _correlation(r2: jax.Array) -> jax.Array:

@@ -1,9 +1,8 @@
 """Where to put the landmarks of one additive component, in its own columns.
 
-The choice depends on the data only through the distinct rows and the total weight of each: row order, rows of
-weight zero and a row split into two halves change nothing, exactly. Weights then enter as square roots:
-populations are heavy-tailed, and with plain weights a few cities would attract most landmarks, though the map
-is wanted everywhere.
+The choice depends on the data only through the distinct rows and the weight of each: row order, rows of weight zero
+and a row split into two halves change nothing, exactly. Weights are shares of their bag: every bag is one
+observation, and populations are so heavy-tailed that a few cities would attract most landmarks otherwise.
 """
 
 from __future__ import annotations
@@ -52,14 +51,13 @@ class Landmarks:
 
 
 def default_number(n_distinct: int, n_columns: int, n_bags: int) -> int:
-    """Return 50 for one column, else two per bag but from 50 to 200 in the plane and to 100 in more columns.
+    """Return 50 for one column; per bag 3 in the plane, 50 to 300 in all, and 2 in more columns, 50 to 100.
 
-    Outputs of b bags inform about b directions; twice that leaves room for where the landmarks happen to lie. Rough
+    Outputs of b bags inform about b directions; more leave room for where the landmarks happen to lie. Rough
     spatial fields need the larger number. Never more than the distinct rows.
     """
-    most = 200 if n_columns == 2 else 100
-    wanted = 50 if n_columns == 1 else min(max(2 * n_bags, 50), most)
-    return min(n_distinct, wanted)
+    per_bag, most = {1: (0, 50), 2: (3, 300)}.get(n_columns, (2, 100))
+    return min(n_distinct, max(50, min(per_bag * n_bags, most)))
 
 
 def choose_landmarks(
@@ -80,7 +78,7 @@ def choose_landmarks(
     weight : (n,) non-negative
     number : how many, None for `default_number`; "per-bag" ignores it
     method : see `Landmarks`
-    bag : (n,) labels; needed by "per-bag", and used by `default_number`
+    bag : (n,) labels, None for one bag; needed by "per-bag"
     kernel, log_params : the resolved component and its parameters, needed by "variance"
 
     Returns
@@ -92,7 +90,8 @@ def choose_landmarks(
     X, weight = _checked_rows(X, weight)
     counted = weight > 0
     labels = None if bag is None else np.asarray(bag)[counted]
-    rows, weight_of_row = merge_rows(X[counted], weight[counted])
+    share = weight[counted] if labels is None else shares(weight[counted], labels)
+    rows, importance = merge_rows(X[counted], share)
     if len(rows) == 0:
         raise ValueError(f"Landmarks need a row with positive `weight`; all {len(X)} rows have weight zero.")
     if method == "per-bag":
@@ -110,7 +109,7 @@ def choose_landmarks(
     if number == len(rows):
         return rows
     rng = np.random.default_rng(random_state)
-    rows, importance = thin_rows(rows, np.sqrt(weight_of_row), max(MAX_ROWS, number), rng)
+    rows, importance = thin_rows(rows, importance, max(MAX_ROWS, number), rng)
     if method == "variance":
         chosen = rows[_greedy_variance(rows, number, kernel, log_params)]
     else:
@@ -134,6 +133,14 @@ def check_landmarks(landmarks: ArrayLike, n_columns: int) -> np.ndarray:
         pairs = ", ".join(f"{row} = {original}" for original, row in repeated[:5])
         raise ValueError(f"`landmarks` must be distinct; got {len(repeated)} repeated, rows {pairs}. Drop them.")
     return Z
+
+
+def shares(weight: np.ndarray, bag: np.ndarray) -> np.ndarray:
+    """Return each weight as a share of its bag, whatever the order of rows."""
+    _, code = np.unique(bag, return_inverse=True)
+    order = np.argsort(code, kind="stable")
+    parts = np.split(weight[order], np.cumsum(np.bincount(code))[:-1])
+    return weight / np.array([math.fsum(part) for part in parts])[code]  # fsum is exact
 
 
 def merge_rows(X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

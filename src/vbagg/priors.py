@@ -55,7 +55,8 @@ def default_priors(link: str) -> dict[str, Prior]:
 
     - `variance` of a kernel: `TYPICAL_VARIANCE` of the link and 1; `linear`, each variance of a `Linear`: a third of
       that and 1.5
-    - `lengthscale`: 1 and 1, in multiples of the typical distance sqrt(2 d) of d standardised columns
+    - `lengthscale`: 1 and 1, in multiples of the typical distance sqrt(2 d) of d standardised columns, 0.3 of it for
+      the rough Matern kernels
     - `period`: 1 and 0.5, in multiples of the starting period
     - `dispersion` of the negative binomial: 0.3 and 1.5; `tau` of the Normal: 1 and 3, in squared units of bag means
     """

@@ -13,8 +13,9 @@ import numpy as np
 from vbagg.chunks import Chunk
 from vbagg.elbo import Parameters, Spec, data_term, kl_divergence, stage
 from vbagg.inference.problem import Gaussian, Problem
-from vbagg.inference.result import Fit, Report, Status, Validator, choose, require_counts
+from vbagg.inference.result import Fit, Status, Validator, choose, require_counts
 from vbagg.priors import LogPrior
+from vbagg.progress import Report
 
 JITTER = 1e-6
 """Relative jitter of every factorisation: a compiled epoch cannot raise it when needed."""

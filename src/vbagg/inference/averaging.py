@@ -9,8 +9,10 @@ import numpy as np
 from vbagg.elbo import Parameters
 from vbagg.inference.problem import Problem
 from vbagg.inference.profile import Profile
-from vbagg.inference.result import Fit, FlatParameters, Report
+from vbagg.inference.result import Fit, FlatParameters
+from vbagg.inference.weights import solve_weights
 from vbagg.priors import LogPrior
+from vbagg.progress import Report
 
 DIFFERENCE = 0.2
 """Step of the finite differences of the gradient, in log-parameters."""
@@ -26,15 +28,15 @@ def average(
     """Weighted fits that stand for the posterior of the log-parameters.
 
     The posterior is taken as Gaussian with the curvature of the objective at its optimum (finite differences of the
-    gradient), represented by symmetric sigma points that match its mean and covariance; each point is refitted and
-    its weight corrected by its own objective.
+    gradient), represented by symmetric sigma points that match its mean and covariance; the weight of each point is
+    corrected by its own objective, and `q` is solved there with all individuals.
     """
     flat = FlatParameters(fit.parameters, trainable)
     centre = flat.ravel(fit.parameters)
     k = len(centre)
     if k == 0:
         return [(1.0, fit)]
-    profile = Profile(problem, flat, log_prior)
+    profile = Profile(problem.rough or problem, flat, log_prior)
     origin = profile(centre, 1e-5)
     slopes = [profile(centre + DIFFERENCE * e, 1e-5).slope for e in np.eye(k)]
     curvature = (origin.slope - np.array(slopes)) / DIFFERENCE
@@ -49,15 +51,17 @@ def average(
             continue
         surplus = point.value - origin.value + radius**2 / 2
         log_weights.append(-np.log(2 * radius**2) + np.clip(surplus, -WEIGHT_RANGE, WEIGHT_RANGE))
-        solution = point.solution
+        staged = problem.at(point.parameters)
+        solution = point.solution if problem.rough is None else solve_weights(staged, point.solution, 1e-4)
+        objective = solution.elbo + point.value - point.solution.elbo
         members.append(
             replace(
                 fit,
                 parameters=point.parameters,
                 q=solution.q,
                 elbo=solution.elbo,
-                objective=point.value,
-                jitter=point.jitter,
+                objective=objective,
+                jitter=staged.jitter,
             )
         )
     weights = np.exp(np.array(log_weights) - max(log_weights))

@@ -9,10 +9,11 @@ import numpy as np
 from vbagg.elbo import Parameters
 from vbagg.inference.problem import Problem
 from vbagg.inference.profile import Point, Profile
-from vbagg.inference.result import Fit, FlatParameters, Report, Status, Validator, choose, require_counts
+from vbagg.inference.result import Fit, FlatParameters, Status, Validator, choose, require_counts
 from vbagg.inference.search import SearchResult, maximise
 from vbagg.inference.weights import solve_weights
 from vbagg.priors import LogPrior
+from vbagg.progress import Report
 
 SAME_OPTIMUM = 2.0, 0.7
 """A later start that comes this near to an earlier optimum, in nats and log-parameters, is in its basin and stops."""

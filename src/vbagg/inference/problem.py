@@ -113,6 +113,11 @@ class Problem:
         self.evaluations = 0
         self.max_jitter = 0.0
 
+    @property
+    def parts(self) -> list[Problem]:
+        """The problem itself and its rough one."""
+        return [self] if self.rough is None else [self, self.rough]
+
     def _worth_collapsing(self, chunk: Chunk) -> bool:
         if self.spec.approximation not in ("matched", "taylor"):
             return False

@@ -12,8 +12,6 @@ import numpy as np
 from vbagg.elbo import Parameters
 from vbagg.inference.problem import Gaussian, Problem
 
-Report = Callable[[dict], None]
-
 
 @dataclass(frozen=True)
 class Status:
@@ -87,9 +85,9 @@ def choose(fits: list[Fit], problem: Problem, validator: Validator | None) -> Fi
         best.status.converged,
         message,
         sum(fit.status.iterations for fit in fits),
-        problem.evaluations,
+        sum(part.evaluations for part in problem.parts),
         objectives,
-        problem.max_jitter,
+        max(part.max_jitter for part in problem.parts),
     )
     return replace(best, status=status)
 

@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vbagg
+from vbagg.bags import Bags
+from vbagg.representatives import group_means, representative_bags
+
+
+@pytest.fixture
+def bags(rng):
+    """Bags of 3 to 90 individuals in elongated clouds."""
+    sizes = np.array([40, 3, 90, 17])
+    X = rng.normal(size=(sizes.sum(), 2)) * [3.0, 0.5] + np.repeat(rng.normal(size=(4, 2)), sizes, axis=0)
+    return Bags(X, np.repeat(list("abcd"), sizes), rng.exponential(size=len(X)))
+
+
+def test_totals_of_linear_functions_are_kept(bags, rng):
+    known = rng.normal(size=bags.n_individuals)
+    fewer, fewer_known = representative_bags(bags, known, 8)
+    assert fewer.sizes.tolist() == [8, 3, 8, 8]
+    linear = 0.3 + bags.X @ [1.0, -2.0] + 0.5 * known
+    of_fewer = 0.3 + fewer.X @ [1.0, -2.0] + 0.5 * fewer_known
+    expected = bags.sum_by_bag(bags.weight * linear)
+    np.testing.assert_allclose(fewer.sum_by_bag(fewer.weight * of_fewer), expected, rtol=1e-12)
+
+
+def test_small_bags_stay_as_they_are(bags):
+    fewer, known = representative_bags(bags, np.arange(bags.n_individuals, dtype=float), 20)
+    for position in (1, 3):
+        rows = slice(bags.starts[position], bags.starts[position + 1])
+        own = slice(fewer.starts[position], fewer.starts[position + 1])
+        np.testing.assert_array_equal(fewer.X[own], bags.X[rows])
+        np.testing.assert_array_equal(fewer.weight[own], bags.weight[rows])
+        np.testing.assert_array_equal(known[own], np.arange(rows.start, rows.stop))
+
+
+def test_more_representatives_give_better_totals_of_a_curved_function(bags):
+    def totals(bags):
+        return bags.sum_by_bag(bags.weight * np.exp(np.sin(bags.X[:, 0]) + bags.X[:, 1]))
+
+    errors = [
+        np.abs(totals(representative_bags(bags, np.zeros(bags.n_individuals), number)[0]) / totals(bags) - 1).max()
+        for number in (2, 8, 32)
+    ]
+    assert errors[0] > 4 * errors[1] > 16 * errors[2]
+    assert errors[2] < 0.01
+
+
+@given(st.integers(0, 10**6), st.integers(1, 12))
+def test_groups_do_not_depend_on_the_order_of_rows(seed, number):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-2, 3, size=(12, 2)).astype(float)
+    weight = rng.exponential(size=12)
+    order = rng.permutation(12)
+    means, totals = group_means(rows, weight, number)
+    again = group_means(rows[order], weight[order], number)
+    np.testing.assert_array_equal(again[0], means)
+    np.testing.assert_array_equal(again[1], totals)
+    assert len(totals) <= min(number, len(np.unique(rows, axis=0)))
+    assert totals.sum() == pytest.approx(weight.sum())
+
+
+def test_identical_rows_are_one_group():
+    means, totals = group_means(np.full((9, 2), 0.1), np.arange(1.0, 10.0), 4)
+    np.testing.assert_allclose(means, [[0.1, 0.1]])
+    assert totals == pytest.approx([45.0])
+
+
+def test_the_group_with_the_largest_spread_is_split_first():
+    rows = np.array([[0.0], [0.1], [5.0], [9.0]])
+    means, totals = group_means(rows, np.ones(4), 3)
+    np.testing.assert_allclose(np.sort(means[:, 0]), [0.05, 5.0, 9.0])
+    assert sorted(totals) == [1.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("link", ["square", "exp"])
+def test_parameters_found_with_representatives_are_as_good(link):
+    data = vbagg.datasets.swiss_roll(n_bags=20, mean_size=40, std_size=15, seed=3)
+    few, all_of_them = (
+        vbagg.VBAgg(
+            "poisson", link, kernel=vbagg.kernels.RBF(), landmarks=15, inference=vbagg.Newton(representatives=number)
+        ).fit(data.bags, data.y)
+        for number in (12, None)
+    )
+    assert few.elbo_ == pytest.approx(all_of_them.elbo_, abs=0.1)
+    assert few.elbo_ != all_of_them.elbo_
+    X = data.bags.X[::50]
+    np.testing.assert_allclose(few.posterior(X).mean, all_of_them.posterior(X).mean, rtol=0.05)
