@@ -215,9 +215,21 @@ def test_priors_must_be_priors(bags, y):
     refused(bags, y, "must be a .*Prior.*; got 3", (TypeError, ValueError), priors={"variance": 3.0})
 
 
+@pytest.mark.parametrize("memory", ["2GB", -1.0, 0])
+def test_memory_is_a_number_of_bytes(bags, y, memory):
+    refused(
+        bags, y, f"`memory` must be a positive number of bytes, such as 2e9, or None; got {memory!r}", memory=memory
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [(vbagg.Newton, {"starts": 0}), (vbagg.Adam, {"epochs": 0}), (vbagg.Adam, {"batch_size": -3})],
+    [
+        (vbagg.Newton, {"starts": 0}),
+        (vbagg.Newton, {"representatives": 0}),
+        (vbagg.Adam, {"epochs": 0}),
+        (vbagg.Adam, {"batch_size": -3}),
+    ],
 )
 def test_options_of_the_inference(kind, options):
     ((name, value),) = options.items()
@@ -269,6 +281,11 @@ def test_trials_go_with_the_binomial(bags, y):
         **binomial,
     )
     refused(bags, y, r"`trials` goes with likelihood 'binomial'; got it with 'poisson'", fit={"trials": y + 3})
+    trials = y + 3.0
+    trials[5] += 0.5
+    refused(
+        bags, y, rf"`trials` must be whole numbers; got {trials[5]:g} for bag 'D05'", fit={"trials": trials}, **binomial
+    )
     trials = y + 3.0
     trials[2] = np.nan
     refused(bags, y, r"`trials` must be finite; got nan for bag 'D02'", fit={"trials": trials}, **binomial)

@@ -411,7 +411,7 @@ def test_log_prior_sums_over_trainable_parameters():
         + normal(periodic["variance"], 1.0, 1.5)
         + normal(periodic["lengthscale"], math.sqrt(2), 1.0)
         + normal(periodic["period"], 0.25, 0.5)
-        + normal(matern["lengthscale"], math.sqrt(2), 1.0)
+        + normal(matern["lengthscale"], 0.3 * math.sqrt(2), 1.0)
     )
     with jax.enable_x64(True):
         assert kernels.log_prior(kernel, tree, priors) == pytest.approx(expected, rel=1e-12)

@@ -112,3 +112,12 @@ def test_bag_sums_are_loops_over_pairs(name, rng):
 def test_unknown_link_lists_the_known_ones():
     with pytest.raises(ValueError, match=r"`link` must be one of 'identity', 'exp', .*; got 'probit'"):
         get_link("probit")
+
+
+@pytest.mark.parametrize(("name", "accuracy"), [("identity", 1e-10), ("exp", 1e-10), ("square", 2e-4)])
+def test_covariance_of_totals_is_right_for_bags_of_one(name, accuracy):
+    link = get_link(name)
+    m, S = np.array([1.7, 2.2]), np.array([[0.04, 0.03], [0.03, 0.05]])
+    mean, slope = link.mean(m, np.diag(S)), link.slope(m, np.diag(S))
+    found = link.total_covariance(mean[0], mean[1], slope[0] * slope[1] * S[0, 1])
+    assert found == pytest.approx(gaussian_covariance(FUNCTIONS[name], m, S), rel=accuracy)

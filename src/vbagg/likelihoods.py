@@ -304,7 +304,11 @@ class Binomial(Likelihood):
         super().check_outputs(y, labels, trials)
         if trials is None:
             raise ValueError("likelihood 'binomial' needs `trials`: the number examined in each bag.")
-        _check_counts(trials, labels, "trials")
+        _check_nonnegative(trials, labels, "`trials`")
+        fractional = np.flatnonzero(trials != np.round(trials))
+        if len(fractional):
+            at = fractional[0]
+            raise ValueError(f"`trials` must be whole numbers; got {trials[at]:g} for bag {labels[at]!r}. Round them.")
         above = np.flatnonzero(y > trials)
         if len(above):
             at = above[0]

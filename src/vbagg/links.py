@@ -52,6 +52,10 @@ class Link:
         """Sum of `w_i w_j covariance(i, j)` over all pairs of each bag, from latent covariances `S` (b, n, n)."""
         return _quadratic(weight * slope, S)
 
+    def total_covariance(self, mean_a: Array, mean_c: Array, first_order: Array) -> Array:
+        """Covariance of the totals of two bags from its first order: exact where each bag is one individual."""
+        return first_order
+
     def low_rank_pair(self, slope_i: Array, slope_j: Array, a: Array) -> Array:
         """Part of the covariance that `low_rank_total` accounts for."""
         return slope_i * slope_j * a
@@ -104,6 +108,9 @@ class Exp(Link):
     def covariance(self, slope_i: Array, slope_j: Array, s: Array) -> Array:  # noqa: D102
         return slope_i * slope_j * jnp.expm1(s)
 
+    def total_covariance(self, mean_a: Array, mean_c: Array, first_order: Array) -> Array:  # noqa: D102
+        return mean_a * mean_c * jnp.expm1(first_order / (mean_a * mean_c))
+
     def bag_variance(self, weight: Array, slope: Array, S: Array) -> Array:  # noqa: D102
         return _quadratic(weight * slope, jnp.expm1(S))
 
@@ -128,6 +135,10 @@ class Square(Link):
 
     def covariance(self, slope_i: Array, slope_j: Array, s: Array) -> Array:  # noqa: D102
         return slope_i * slope_j * s + 2 * s**2
+
+    def total_covariance(self, mean_a: Array, mean_c: Array, first_order: Array) -> Array:  # noqa: D102
+        # 4 m m' S + 2 S^2 with m^2 taken as the mean
+        return first_order + first_order**2 / (8 * mean_a * mean_c)
 
     def bag_variance(self, weight: Array, slope: Array, S: Array) -> Array:  # noqa: D102
         return _quadratic(weight * slope, S) + 2 * _quadratic(weight, S**2)

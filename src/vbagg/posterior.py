@@ -34,6 +34,7 @@ TOTAL_LAWS: dict[str, Any] = {
     "logistic": laws.Beta,
 }
 ROWS_PER_CHUNK = 8192
+DRAWS_PER_CALL = 128
 JOINT_ROWS = 1024
 """Rows whose residuals are drawn jointly; blocks further apart are joined by the landmarks alone."""
 
@@ -95,7 +96,10 @@ class BagPosterior(Posterior):
         self._covariance = covariance
 
     def covariance(self) -> np.ndarray:
-        """Covariance of the totals (b, b): first order between bags, the law's variance on the diagonal."""
+        """Covariance of the totals (b, b): the law's variance on the diagonal.
+
+        Between bags it comes from the landmarks alone, by the link's `total_covariance`.
+        """
         return self._covariance()
 
 
@@ -153,10 +157,11 @@ def _bag_moments(spec: Spec, basis: Basis, mu, factor, chunk: Chunk):
     return M, V, bag_directions(spec.link, staged, mu, factor)
 
 
-@partial(jax.jit, static_argnames=("spec", "n"))
-def _bag_draws(spec: Spec, basis: Basis, mu, factor, chunk: Chunk, seed, n: int):
+@partial(jax.jit, static_argnames="spec")
+def _bag_draws(spec: Spec, basis: Basis, mu, factor, chunk: Chunk, seed):
     staged = stage_pixels(spec.feature_map, basis, chunk)
-    return draw_totals(spec.link, staged, mu, factor, seed, n, antithetic=False, stream=chunk.position[0])[1]
+    stream = chunk.position[0]
+    return draw_totals(spec.link, staged, mu, factor, seed, DRAWS_PER_CALL, antithetic=False, stream=stream)[1]
 
 
 def bag_moments(
@@ -172,8 +177,11 @@ def draw_bags(
     spec: Spec, basis: Basis, mu: np.ndarray, factor: np.ndarray, chunks: list[Chunk], n: int, seed: int
 ) -> np.ndarray:
     """Joint draws of the totals (n, b); every chunk sees the same weights."""
-    padded = -(-n // 16) * 16
-    parts = [np.asarray(_bag_draws(spec, basis, mu, factor, chunk, seed, padded)).T for chunk in chunks]
+    seeds = np.random.SeedSequence(seed).generate_state(-(-n // DRAWS_PER_CALL))
+    parts = [
+        np.concatenate([np.asarray(_bag_draws(spec, basis, mu, factor, chunk, own)) for own in seeds]).T
+        for chunk in chunks
+    ]
     return gather(parts, chunks).T[:n]
 
 

@@ -152,7 +152,7 @@ class Fitted:
             for member in self.members:
                 M, V, directions = moments[id(member)]
                 root = directions @ member.q.factor
-                within = root @ root.T
+                within = np.array(self.spec.link.total_covariance(M[:, None], M[None, :], root @ root.T))
                 within[np.diag_indices_from(within)] = V
                 total += member.weight * (within + np.outer(M - mixed.mean, M - mixed.mean))
             return total

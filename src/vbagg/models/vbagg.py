@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import jax
@@ -138,9 +139,9 @@ class VBAgg(Estimator):
             frame = Fitted((blank,), scaler, rate_scale, base, names, named, residual, memory, self.random_state)
             validator = _validator(frame, validation)
             aux = setup.training_auxiliary(used, likelihood, n_trials, rate_scale)
-            chunked = partial(make_chunks, y=values, aux=aux, residual=residual, random_state=self.random_state)
+            chunked = partial(make_chunks, y=values, aux=aux, random_state=self.random_state)
             ready, known = frame.standardised(used, rows_offset)
-            chunks = chunked(ready, known=known)
+            chunks = chunked(ready, known=known, residual=residual)
             problem = Problem(spec, chunks, start.landmarks, frame.memory)
             number = getattr(inference, "representatives", None)
             if number is not None and residual != "diagonal" and used.sizes.max() > number:
@@ -280,6 +281,8 @@ class VBAgg(Estimator):
         for name, value, known in choices:
             if value not in known:
                 raise unknown_name(name, value, known)
+        if self.memory is not None and not (isinstance(self.memory, Real) and self.memory > 0):
+            raise ValueError(f"`memory` must be a positive number of bytes, such as 2e9, or None; got {self.memory!r}.")
         return likelihood, link
 
 
