@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from vbagg.bags import Bags
@@ -152,7 +153,9 @@ class Fitted:
             for member in self.members:
                 M, V, directions = moments[id(member)]
                 root = directions @ member.q.factor
-                within = np.array(self.spec.link.total_covariance(M[:, None], M[None, :], root @ root.T))
+                with jax.enable_x64(True):
+                    mean, first_order = jnp.asarray(M), jnp.asarray(root @ root.T)
+                    within = np.array(self.spec.link.total_covariance(mean[:, None], mean[None, :], first_order))
                 within[np.diag_indices_from(within)] = V
                 total += member.weight * (within + np.outer(M - mixed.mean, M - mixed.mean))
             return total
