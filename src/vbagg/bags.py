@@ -7,21 +7,28 @@ length of `Bags` is the number of bags, and an index is the position of a bag.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-COORDINATE_PAIRS = (
-    ("x", "y"),
-    ("lon", "lat"),
-    ("long", "lat"),
-    ("longitude", "latitude"),
-    ("easting", "northing"),
+from vbagg.inputs import (
+    as_matrix,
+    as_numbers,
+    as_table,
+    factorize,
+    object_array,
+    offsets,
+    place_of_rows,
+    refuse_other_row_order,
+    require,
+    require_finite,
+    resolve_coordinates,
+    shown_size,
+    some_bags,
+    some_values,
 )
-NUMBER_KINDS = "biuf"  # NumPy's letters for boolean, signed, unsigned, floating
-SHOWN = 5  # how many labels or names a message or a repr lists
 
 
 class Bags:
@@ -75,31 +82,31 @@ class Bags:
         coordinates: Sequence[str | int] | None = None,
     ) -> None:
         for values, name in ((bag, "bag"), (weight, "weight")):
-            _refuse_other_row_order(X, values, name)
-        X, feature_names, named = _as_table(X)
+            refuse_other_row_order(X, values, name)
+        X, feature_names, named = as_table(X)
         n = X.shape[0]
-        labels, code = _factorize(bag, n)
-        place = _place_of_rows(labels, code)
-        features = _as_matrix(X, feature_names if named else range(len(feature_names)), place)
-        weights = np.ones(n) if weight is None else _as_numbers(weight, "weight", "row of `X`", n, place)
-        _require_finite(weights, "`weight`", place)
-        _require(weights >= 0, weights, "`weight` must be non-negative", place, "Drop nodata pixels first.")
+        labels, code = factorize(bag, n)
+        place = place_of_rows(labels, code)
+        features = as_matrix(X, feature_names if named else range(len(feature_names)), place)
+        weights = np.ones(n) if weight is None else as_numbers(weight, "weight", "row of `X`", n, place)
+        require_finite(weights, "`weight`", place)
+        require(weights >= 0, weights, "`weight` must be non-negative", place, "Drop nodata pixels first.")
         order = np.argsort(code, kind="stable")
         self._store(
             X=features[order],
             weight=weights[order],
-            labels=_object_array(labels),
+            labels=object_array(labels),
             bag=code[order],
             rows=order,
-            starts=_offsets(np.bincount(code)),
+            starts=offsets(np.bincount(code)),
             feature_names=feature_names,
             named=named,
-            coordinates=_resolve_coordinates(coordinates, feature_names),
+            coordinates=resolve_coordinates(coordinates, feature_names),
         )
         weightless = self.labels[self.totals() == 0]
         if weightless.size:
             raise ValueError(
-                f"every bag must have a positive weight; all weights are 0 in {_some_bags(weightless)}. "
+                f"every bag must have a positive weight; all weights are 0 in {some_bags(weightless)}. "
                 "Leave these bags out, or correct their weights."
             )
 
@@ -144,7 +151,7 @@ class Bags:
         coordinates = [self.feature_names[j] for j in self.coordinates]
         return (
             f"<Bags: {len(self)} bags, {self.n_individuals} individuals, {self.n_features} features: "
-            f"{_some(self.feature_names)}; coordinates: {_some(coordinates) or 'none'}>"
+            f"{some_values(self.feature_names)}; coordinates: {some_values(coordinates) or 'none'}>"
         )
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -164,11 +171,11 @@ class Bags:
         """
         if hasattr(y, "iloc") and y.ndim == 1 and not self._is_in_order(y.index):
             y = y.iloc[self._match(y.index, name)]
-        values = _as_numbers(y, name, "bag", len(self), lambda a: f"bag {self.labels[a]!r}")
+        values = as_numbers(y, name, "bag", len(self), lambda a: f"bag {self.labels[a]!r}")
         missing = ~np.isfinite(values)
         if missing.any():
             raise ValueError(
-                f"`{name}` must be finite; got {values[missing][0]} for {_some_bags(self.labels[missing])}. "
+                f"`{name}` must be finite; got {values[missing][0]} for {some_bags(self.labels[missing])}. "
                 "Leave bags without an output out of the fit."
             )
         return values.copy()
@@ -181,16 +188,18 @@ class Bags:
         """
         bag_as_given = np.empty_like(self.bag)
         bag_as_given[self.rows] = self.bag
-        place = _place_of_rows(self.labels, bag_as_given)
-        numbers = _as_numbers(values, name, "row", self.n_individuals, place)
-        _require_finite(numbers, f"`{name}`", place)
+        place = place_of_rows(self.labels, bag_as_given)
+        numbers = as_numbers(values, name, "row", self.n_individuals, place)
+        require_finite(numbers, f"`{name}`", place)
         return numbers[self.rows]
 
     def sum_by_bag(self, values: ArrayLike) -> NDArray[np.float64]:
         """Sum `values` (n, ...), given in the order of the stored rows, over each bag: (b, ...)."""
         values = np.asarray(values, dtype=np.float64)
         if values.shape[:1] != (self.n_individuals,):
-            raise ValueError(f"`values` must hold one entry per row, {self.n_individuals} in all; got {_size(values)}.")
+            raise ValueError(
+                f"`values` must hold one entry per row, {self.n_individuals} in all; got {shown_size(values)}."
+            )
         return np.add.reduceat(values, self.starts[:-1], axis=0)
 
     def totals(self) -> NDArray[np.float64]:
@@ -232,7 +241,7 @@ class Bags:
             labels=labels,
             bag=np.repeat(np.arange(sizes.size), sizes),
             rows=np.arange(sizes.sum()),
-            starts=_offsets(sizes),
+            starts=offsets(sizes),
             feature_names=self.feature_names,
             named=self.named,
             coordinates=self.coordinates,
@@ -243,7 +252,7 @@ class Bags:
         """Return the stored rows of these bags, one bag after the other."""
         if positions.size and np.all(np.diff(positions) == 1):
             return slice(self.starts[positions[0]], self.starts[positions[-1] + 1])
-        shift = self.starts[positions] - _offsets(sizes)[:-1]
+        shift = self.starts[positions] - offsets(sizes)[:-1]
         return np.arange(sizes.sum()) + np.repeat(shift, sizes)
 
     def _is_in_order(self, index: Any) -> bool:
@@ -263,7 +272,7 @@ class Bags:
         repeated = index[index.duplicated()].unique().tolist()
         if repeated:
             raise ValueError(
-                f"`{name}` must hold one value per bag; it holds several for {_some_bags(repeated)}. "
+                f"`{name}` must hold one value per bag; it holds several for {some_bags(repeated)}. "
                 "Add them up, or keep one."
             )
         position = {label: i for i, label in enumerate(index.tolist())}
@@ -271,178 +280,10 @@ class Bags:
         missing = [label for label in known if label not in position]
         unknown = [label for label in position if label not in known]
         if missing or unknown:
-            lacks = f"; it lacks {_some_bags(missing)}" if missing else ""
-            extra = f"; it holds the unknown {_some_bags(unknown)}" if unknown else ""
+            lacks = f"; it lacks {some_bags(missing)}" if missing else ""
+            extra = f"; it holds the unknown {some_bags(unknown)}" if unknown else ""
             raise ValueError(
                 f"`{name}` is a Series, so its index must be the labels of the bags{lacks}{extra}. "
                 f"Index it by label, or pass `{name}.to_numpy()` in the order of `bags.labels`."
             )
         return [position[label] for label in self.labels]
-
-
-def _factorize(bag: Any, n: int) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the labels in order of first appearance and the position of each row's label among them."""
-    import pandas as pd
-
-    if isinstance(bag, (list, tuple)):  # `asarray` would turn [1, "a"] into text and tuples into columns
-        bag = _object_array(bag)
-    elif np.ma.isMaskedArray(bag):
-        bag = np.ma.filled(bag.astype(object), np.nan)
-    elif not hasattr(bag, "factorize"):
-        bag = np.asarray(bag)
-    _require_length(bag, "bag", "label per row of `X`", n)
-    if isinstance(bag, np.ndarray) and bag.dtype.kind in "mM":
-        bag = pd.Series(bag)  # dates become Timestamps, as in a pandas index
-    try:
-        code, found = pd.factorize(bag)
-    except TypeError as error:
-        raise TypeError(f"`bag` must hold hashable labels, such as text or numbers: {error}.") from None
-    _require(code >= 0, bag, "`bag` must label every row", "row {}".format, "Drop rows outside every bag first.")
-    return [_python_scalar(label) for label in found], code
-
-
-def _as_table(X: Any) -> tuple[Any, tuple[str, ...], bool]:
-    """Return `X` as a data frame or a 2-D array, its column names, and whether these were given."""
-    named = hasattr(X, "columns")
-    if not named:
-        X = _as_array(X, "X")
-        X = np.reshape(X, (-1, 1)) if X.ndim == 1 else X
-        if X.ndim != 2:
-            raise ValueError(f"`X` must be a table of rows and columns; got {_size(X)}.")
-    if 0 in X.shape:
-        raise ValueError(f"`X` must have at least one row and one column; got shape {X.shape}.")
-    names = tuple(map(str, X.columns)) if named else tuple(f"column {j}" for j in range(X.shape[1]))
-    repeated = [name for j, name in enumerate(names) if name in names[:j]]
-    if repeated:
-        raise ValueError(f"`X` must have distinct column names; got {_some(repeated)} more than once.")
-    return X, names, named
-
-
-def _as_matrix(X: Any, columns: Sequence[Any], place: Callable[[int], str]) -> NDArray[np.float64]:
-    """Return a table as finite float64; `columns` are the names or numbers to use in messages."""
-    if isinstance(X, np.ndarray) and X.dtype.kind in NUMBER_KINDS:
-        matrix = _to_float(X, "`X`", place)
-    else:
-        series = X.T if isinstance(X, np.ndarray) else (X[name] for name in X.columns)
-        named = zip(series, columns, strict=True)
-        matrix = np.column_stack([_to_float(values, f"`X` (column {c!r})", place) for values, c in named])
-    _require_finite(matrix, "`X`", lambda row, j: f"column {columns[j]!r}, {place(row)}")
-    return matrix
-
-
-def _as_numbers(values: Any, name: str, owner: str, length: int, place: Callable[[int], str]) -> NDArray[np.float64]:
-    """Return `length` numbers, one per `owner`, with NaN where one is missing."""
-    values = _as_array(values, name)
-    _require_length(values, name, f"number per {owner}", length)
-    return _to_float(values, f"`{name}`", place)
-
-
-def _as_array(values: Any, name: str) -> Any:
-    """Return an array, but leave pandas objects and masked arrays what they are."""
-    if hasattr(values, "iloc") or np.ma.isMaskedArray(values):
-        return values
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"`{name}` must be a rectangular array of numbers: {error}") from None
-
-
-def _to_float(values: Any, what: str, place: Callable[[int], str]) -> NDArray[np.float64]:
-    """Return numbers as float64, with NaN where one is missing; refuse text, dates and the like."""
-    if hasattr(values, "iloc") and values.dtype.kind in NUMBER_KINDS:
-        return values.to_numpy(np.float64, na_value=np.nan)
-    if np.ma.isMaskedArray(values):
-        values = np.where(np.ma.getmaskarray(values), np.nan, values.data)
-    values = np.asarray(values)
-    if values.dtype.kind in NUMBER_KINDS:
-        return values.astype(np.float64, copy=False)
-    import pandas as pd
-
-    missing = pd.isna(values)
-    for i in np.flatnonzero(~missing):
-        # The text "12" has no `__float__`, and rightly so: it is more often a code than a quantity.
-        if values.dtype.kind != "O" or not hasattr(values[i], "__float__"):
-            raise TypeError(
-                f"{what} must hold numbers; got {_python_scalar(values[i])!r} at {place(int(i))}. "
-                "Convert text, dates and categories to numbers, or leave them out."
-            )
-    return np.where(missing, np.nan, values).astype(np.float64)
-
-
-def _require_length(values: Any, name: str, owner: str, length: int) -> None:
-    if values.shape != (length,):
-        raise ValueError(f"`{name}` must hold one {owner}, {length} in all; got {_size(values)}.")
-
-
-def _require_finite(values: NDArray[np.float64], what: str, place: Callable[..., str]) -> None:
-    _require(np.isfinite(values), values, f"{what} must be finite", place, "Drop or fill these rows first.")
-
-
-def _require(ok: NDArray[np.bool_], values: Any, requirement: str, place: Callable[..., str], remedy: str) -> None:
-    """Raise unless all is `ok`, showing the first value that is not and the number of such values."""
-    if not ok.all():
-        first = np.unravel_index(np.argmin(ok), ok.shape)
-        count = ok.size - np.count_nonzero(ok)
-        value = np.asarray(values)[first]
-        among = f", the first of {count} such values" if count > 1 else ""
-        raise ValueError(f"{requirement}; got {value} at {place(*first)}{among}. {remedy}")
-
-
-def _refuse_other_row_order(X: Any, values: Any, name: str) -> None:
-    """Refuse pandas rows that are those of `X` in another order, since rows are matched by position."""
-    if not (hasattr(X, "iloc") and hasattr(values, "iloc")) or X.index.equals(values.index):
-        return
-    if len(X) == len(values) and X.index.symmetric_difference(values.index, sort=False).empty:
-        raise ValueError(
-            f"`{name}` must have its rows in the order of `X`; its index is that of `X` in another order. "
-            f"Pass `{name}.loc[X.index]`, or `{name}.to_numpy()` if the rows do correspond."
-        )
-
-
-def _resolve_coordinates(coordinates: Sequence[str | int] | None, names: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the numbers of the columns given, or of the first pair recognised by name."""
-    if coordinates is None:
-        lower = [name.lower() for name in names]
-        found = (pair for pair in COORDINATE_PAIRS if set(pair) <= set(lower))
-        return tuple(lower.index(name) for name in next(found, ()))
-    if isinstance(coordinates, (str, int)) or any(isinstance(c, (bool, np.bool_)) for c in coordinates):
-        raise TypeError(f"`coordinates` must be a tuple of column names or numbers; got {coordinates!r}.")
-    columns = tuple(names.index(c) if c in names else c for c in coordinates)
-    if len(set(columns)) < len(columns) or not all(c in range(len(names)) for c in columns):
-        raise ValueError(
-            "`coordinates` must be distinct columns of `X`, by name or by number from 0; "
-            f"got {tuple(coordinates)!r}, and the columns are {_some(names)}."
-        )
-    return tuple(int(c) for c in columns)
-
-
-def _offsets(sizes: NDArray[np.intp]) -> NDArray[np.intp]:
-    return np.concatenate(([0], np.cumsum(sizes)))
-
-
-def _object_array(values: Sequence[Any]) -> NDArray[np.object_]:
-    return np.fromiter(values, dtype=object, count=len(values))
-
-
-def _python_scalar(value: Any) -> Any:
-    """Return 3 for `np.int64(3)`; NumPy's dates stay, since `item` makes bare integers of some."""
-    return value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mM" else value
-
-
-def _place_of_rows(labels: Any, code: NDArray[np.intp]) -> Callable[[int], str]:
-    return lambda row: f"row {row} (bag {labels[code[row]]!r})"
-
-
-def _size(values: Any) -> str:
-    if values.ndim == 0:
-        return repr(values.item())
-    return str(len(values)) if values.ndim == 1 else f"shape {values.shape}"
-
-
-def _some(values: Sequence[Any]) -> str:
-    more = len(values) - SHOWN
-    return ", ".join(map(repr, values[:SHOWN])) + (f" and {more} more" if more > 0 else "")
-
-
-def _some_bags(labels: Sequence[Any] | NDArray[np.object_]) -> str:
-    return f"bag{'s' if len(labels) > 1 else ''} {_some(list(labels))}"
