@@ -84,7 +84,17 @@ def test_parameters_found_with_representatives_are_as_good(link):
         ).fit(data.bags, data.y)
         for number in (12, None)
     )
+    assert 0 < abs(few.status_.representation_gap) < 0.2
+    assert all_of_them.status_.representation_gap == 0
     assert few.elbo_ == pytest.approx(all_of_them.elbo_, abs=0.1)
     assert few.elbo_ != all_of_them.elbo_
     X = data.bags.X[::50]
     np.testing.assert_allclose(few.posterior(X).mean, all_of_them.posterior(X).mean, rtol=0.05)
+
+
+def test_too_few_representatives_are_reported():
+    data = vbagg.datasets.swiss_roll(n_bags=20, mean_size=40, std_size=15, seed=3)
+    inference = vbagg.Newton(representatives=1)
+    model = vbagg.VBAgg(kernel=vbagg.kernels.RBF(), landmarks=15, inference=inference).fit(data.bags, data.y)
+    assert abs(model.status_.representation_gap) > 0.2
+    assert f"change the ELBO by {-model.status_.representation_gap:+.1f} nats" in model.status_.message

@@ -18,6 +18,8 @@ from vbagg.progress import Report
 SAME_OPTIMUM = 2.0, 0.7
 """A later start that comes this near to an earlier optimum, in nats and log-parameters, is in its basin and stops."""
 ROUGH_PRECISION, FINAL_PRECISION = 1e-2, 1e-6
+WORTHY_GAP = 0.01
+"""Nats per bag by which representatives may change the ELBO before the status speaks of it."""
 ADVICE = (
     "Try more iterations (`inference=Newton(max_iterations=...)`), fewer covariates, or stronger priors;"
     " predictions from this fit may be off."
@@ -141,11 +143,19 @@ class _Search:
         converged, reason = result.converged, result.reason
         if not solution.converged:
             converged, reason = False, "the posterior of the weights did not settle"
+        message = "Converged." if converged else f"Not converged: {reason}. {ADVICE}"
+        gap = solution.elbo - best.solution.elbo if self.problem.rough is not None else 0.0
+        if abs(gap) > WORTHY_GAP * self.problem.n_bags:
+            message += (
+                f" Parameters were learnt with representative individuals, which change the ELBO by {-gap:+.1f} nats;"
+                " `inference=Newton(representatives=...)` takes more of them."
+            )
         status = Status(
             converged,
-            "Converged." if converged else f"Not converged: {reason}. {ADVICE}",
+            message,
             result.iterations,
             self.problem.evaluations,
+            representation_gap=gap,
             repeated=result.stopped,
         )
         objective = solution.elbo + best.value - best.solution.elbo

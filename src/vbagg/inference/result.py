@@ -25,6 +25,8 @@ class Status:
     """Objective reached from each start."""
     jitter: float = 0.0
     """Largest relative jitter that a factorisation needed."""
+    representation_gap: float = 0.0
+    """ELBO with all individuals minus that with the representatives of the search, at the learnt parameters."""
     repeated: bool = False
     """Whether this start was stopped because it had come to an earlier start's optimum."""
 
@@ -88,6 +90,7 @@ def choose(fits: list[Fit], problem: Problem, validator: Validator | None) -> Fi
         sum(part.evaluations for part in problem.parts),
         objectives,
         max(part.max_jitter for part in problem.parts),
+        best.status.representation_gap,
     )
     return replace(best, status=status)
 
