@@ -223,6 +223,30 @@ def test_solve_reports_parameters_that_overflow(x64, solved):
     assert not np.isfinite(solution.elbo)
 
 
+class Quadratic:
+    """Log posterior with its mode at 1, defined near zero only."""
+
+    def __init__(self, reach):
+        self.reach = reach
+
+    def gauss_newton(self, v):
+        if np.abs(v).max() > self.reach:
+            return 0.0, np.ones(2), np.full((2, 2), 1e300)
+        return -0.5 * float(np.sum((v - 1) ** 2)), 1 - v, np.diag([1.0, 2.0])
+
+
+def test_a_useless_start_of_the_mode_is_replaced_by_zero():
+    found = laplace_start(Quadratic(5.0), np.full(2, 70.0))
+    np.testing.assert_allclose(found.mu, 1.0, atol=0.1)
+    np.testing.assert_allclose(found.covariance, np.diag([1.0, 0.5]))
+
+
+def test_a_mode_that_cannot_be_found_leaves_the_prior():
+    found = laplace_start(Quadratic(-1.0), np.full(2, 70.0))
+    np.testing.assert_array_equal(found.mu, 0.0)
+    np.testing.assert_array_equal(found.covariance, np.eye(2))
+
+
 def test_flat_parameters_take_only_what_is_trainable():
     kernel = ({"lengthscale": np.array([1.0, 2.0]), "variance": np.array(3.0)},)
     start = Parameters(kernel, {"tau": np.float64(4.0)}, (np.arange(6.0).reshape(3, 2),))

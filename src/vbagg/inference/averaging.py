@@ -18,8 +18,8 @@ DIFFERENCE = 0.2
 """Step of the finite differences of the gradient, in log-parameters."""
 LARGEST_SD = 1.5
 """Posterior sd of a log-parameter is taken to be at most this: about the prior's."""
-WEIGHT_RANGE = 2.0
-"""Log importance weights are kept within this of the Gaussian's."""
+LARGEST_SURPLUS = 2.0
+"""The log weight of a point exceeds the Gaussian's by at most this."""
 
 
 def average(
@@ -47,10 +47,10 @@ def average(
     for direction in np.concatenate([axes.T * sd[:, None], -axes.T * sd[:, None]]):
         point = profile(centre + radius * direction, 1e-5, slope=False)
         report({"averaging": len(members), "of": 2 * k + 1, "objective": point.value})
-        if not np.isfinite(point.value):
+        if not (np.isfinite(point.value) and point.solution.converged):
             continue
         surplus = point.value - origin.value + radius**2 / 2
-        log_weights.append(-np.log(2 * radius**2) + np.clip(surplus, -WEIGHT_RANGE, WEIGHT_RANGE))
+        log_weights.append(-np.log(2 * radius**2) + min(surplus, LARGEST_SURPLUS))
         staged = problem.at(point.parameters)
         solution = point.solution if problem.rough is None else solve_weights(staged, point.solution, 1e-4)
         objective = solution.elbo + point.value - point.solution.elbo

@@ -53,16 +53,21 @@ def solve_weights(
 
 
 def laplace_start(problem: StagedProblem, start: np.ndarray, max_steps: int = 30) -> Gaussian:
-    """Mode of the weights by damped Gauss-Newton and the curvature there."""
-    v = start
+    """Mode of the weights by damped Gauss-Newton and the curvature there; from zero if `start` leads nowhere."""
+    for v in (start, np.zeros_like(start)):
+        try:
+            return _climb(problem, v, max_steps)
+        except np.linalg.LinAlgError:
+            continue
+    return Gaussian(np.zeros_like(start), np.eye(len(start)))
+
+
+def _climb(problem: StagedProblem, v: np.ndarray, max_steps: int) -> Gaussian:
     value, slope, precision = problem.gauss_newton(v)
-    if not (np.isfinite(value) and np.isfinite(precision).all()):
-        v = np.zeros_like(start)
-        value, slope, precision = problem.gauss_newton(v)
-        if not (np.isfinite(value) and np.isfinite(precision).all()):
-            return Gaussian(v, np.eye(len(v)))
+    if not np.isfinite(value):
+        raise np.linalg.LinAlgError("the objective is not finite")
     for _ in range(max_steps):
-        step = scipy.linalg.solve(precision, slope, assume_a="pos")
+        step = scipy.linalg.cho_solve(_cholesky(precision), slope)
         expected = float(slope @ step)
         damping = 1.0
         while damping > 1e-5:
@@ -76,12 +81,23 @@ def laplace_start(problem: StagedProblem, start: np.ndarray, max_steps: int = 30
         gain, (value, slope, precision) = trial[0] - value, trial
         if gain < 0.01:
             break
-    return gaussian_from_precision(v, precision)
+    return _gaussian(v, _cholesky(precision))
 
 
-def gaussian_from_precision(mu: np.ndarray, precision: np.ndarray) -> Gaussian:
-    """`N(mu, precision^-1)` with a triangular factor of its covariance."""
-    covariance = scipy.linalg.cho_solve(scipy.linalg.cho_factor(precision, lower=True), np.eye(len(mu)))
+def gaussian_from_natural(precision: np.ndarray, shift: np.ndarray) -> Gaussian:
+    """`N(precision^-1 shift, precision^-1)` with a triangular factor of its covariance."""
+    factor = _cholesky(precision)
+    return _gaussian(scipy.linalg.cho_solve(factor, shift), factor)
+
+
+def _cholesky(precision: np.ndarray) -> tuple[np.ndarray, bool]:
+    if not np.isfinite(precision).all():
+        raise np.linalg.LinAlgError("the precision is not finite")
+    return scipy.linalg.cho_factor(precision, lower=True, check_finite=False)
+
+
+def _gaussian(mu: np.ndarray, factor: tuple[np.ndarray, bool]) -> Gaussian:
+    covariance = scipy.linalg.cho_solve(factor, np.eye(len(mu)))
     return Gaussian(mu, np.linalg.cholesky((covariance + covariance.T) / 2))
 
 
@@ -90,11 +106,6 @@ def natural_parameters(q: Gaussian) -> np.ndarray:
     inverse = scipy.linalg.solve_triangular(q.factor, np.eye(len(q.mu)), lower=True)
     precision = inverse.T @ inverse
     return np.column_stack([precision, precision @ q.mu])
-
-
-def gaussian_from_natural(precision: np.ndarray, shift: np.ndarray) -> Gaussian:
-    """`N(precision^-1 shift, precision^-1)`."""
-    return gaussian_from_precision(scipy.linalg.solve(precision, shift, assume_a="pos"), precision)
 
 
 @dataclass
