@@ -4,13 +4,14 @@
 
 Swiss roll of 150 bags, 30 landmarks, the paper's approximations without priors. `adam` runs each of the paper's
 learning rates for 450 epochs of ten mini-batches; the best ELBO counts, and the time of that run alone. `newton` is
-timed from start to end, and must end above that ELBO. Compilation is left out of both, and given apart for the first
-`newton` fit of the process.
+timed as a whole, posterior with all individuals included: to its own end, and when stopped after the fewest iterations
+with which it ends above that ELBO. Compilation is left out, and given apart for the first `newton` fit of the process.
 """
 
 from __future__ import annotations
 
 import argparse
+import warnings
 
 from common import machine, timed, write_json
 
@@ -51,15 +52,26 @@ def main() -> None:
             print(f"{link} adam {rate}: elbo {adam.elbo_:.2f} in {clock.cpu:.1f} CPU s", flush=True)
             if best is None or adam.elbo_ > best[0]:
                 best = adam.elbo_, rate, clock.cpu
+        for iterations in range(1, 20):
+            stopped = vbagg.VBAgg(**settings, inference=vbagg.Newton(max_iterations=iterations))
+            with warnings.catch_warnings(), timed() as short:
+                warnings.simplefilter("ignore", vbagg.errors.ConvergenceWarning)
+                stopped.fit(data.bags, data.y)
+            if stopped.elbo_ >= best[0]:
+                break
         row = {
             "link": link,
+            "newton_iterations_to_adams_elbo": iterations,
+            "newton_elbo_then": stopped.elbo_,
+            "newton_cpu_seconds_to_adams_elbo": short.cpu,
             "newton_elbo": newton.elbo_,
             "newton_cpu_seconds": second.cpu,
             "newton_cpu_seconds_with_compilation": first.cpu,
             "adam_elbo": best[0],
             "adam_learning_rate": best[1],
             "adam_cpu_seconds": best[2],
-            "ratio": second.cpu / best[2],
+            "ratio_to_adams_elbo": short.cpu / best[2],
+            "ratio_to_the_end": second.cpu / best[2],
         }
         rows.append(row)
         print(row, flush=True)

@@ -5,12 +5,15 @@
 150 training bags, 500 test bags, RBF kernel. Individual scores are against the true rates of the training individuals,
 which no model sees. Coverage error: mean |coverage - level| over central intervals of 70% to 95%. Beside it stands the
 error to be expected of a perfectly calibrated posterior: errors of neighbours go together, so the coverage of one data
-set is off by chance. It is the mean error when joint draws of the posterior take the place of the truth.
+set is off by chance. It is the mean error when joint draws of the posterior take the place of the truth. A run that was
+stopped continues: rows that the output file holds are not computed again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
 
 import numpy as np
 from common import machine, timed, write_json
@@ -81,13 +84,14 @@ def main() -> None:
     parser.add_argument("--no-average", action="store_true")
     parser.add_argument("--out", default=None)
     options = parser.parse_args()
-    rows = []
+    rows = json.loads(Path(options.out).read_text())["rows"] if options.out and Path(options.out).exists() else []
+    done = {(row["link"], row["seed"], row["model"]) for row in rows}
     for link in options.links.split(","):
         for seed in map(int, options.seeds.split(",")):
             data = vbagg.datasets.swiss_roll(seed=seed, rate_scale=options.rate_scale)
             test = vbagg.datasets.swiss_roll(seed=seed, part="test", rate_scale=options.rate_scale)
             for name, model in models(link, options.landmarks, not options.no_adam).items():
-                if options.no_average and name == "newton, averaged":
+                if (link, seed, name) in done or (options.no_average and name == "newton, averaged"):
                     continue
                 with timed() as clock:
                     model.fit(data.bags, data.y)
