@@ -111,6 +111,7 @@ class _Search:
             self.objective,
             start,
             tolerance=options.tolerance,
+            noise=max(1e-3, 10 * self.profile.problem.noise),
             max_iterations=options.max_iterations,
             stop=known,
         )

@@ -38,13 +38,15 @@ def maximise(
 
     Directions not yet explored are given the curvature `1 / typical_variance`, so that a valley is not mistaken for
     an optimum; steps are at most `first_step` long at first and grow with success. Stops when the gain that the local
-    quadratic model promises is below `tolerance`, or when `stop` says so.
+    quadratic model promises is below `tolerance`, when three steps together gain less than `noise`, or when `stop` says
+    so.
     """
     value, slope = objective(x)
     if not np.isfinite(value):
         return SearchResult(x, value, 0, False, "the objective is not finite at the start")
     H = typical_variance * np.eye(len(x))
     radius, fresh = first_step, True
+    path = [value]
     for iteration in range(max_iterations):
         step = H @ slope
         if 0.5 * float(slope @ step) < tolerance:
@@ -61,6 +63,9 @@ def maximise(
         radius = min(longest_step, 2 * radius) if moved >= 0.99 * np.abs(step).max() else max(moved, radius / 4)
         H, fresh = _update(H, new_x - x, slope - new_slope, fresh)
         x, value, slope = new_x, new_value, new_slope
+        path.append(value)
+        if len(path) > 3 and value - path[-4] < noise:
+            return SearchResult(x, value, iteration + 1, True, "")
         if stop(x, value):
             return SearchResult(x, value, iteration + 1, True, "", stopped=True)
     return SearchResult(x, value, max_iterations, False, f"the search used its {max_iterations} iterations")
