@@ -19,6 +19,7 @@ from common import machine, write_json
 import vbagg
 from vbagg import metrics
 from vbagg.features import features
+from vbagg.scaling import Scaler
 
 KERNELS = {"square": {"lengthscale": 4.5, "variance": 0.1}, "exp": {"lengthscale": 4.0, "variance": 0.3}}
 LEVELS = (0.5, 0.8, 0.9, 0.95)
@@ -105,7 +106,7 @@ def prior_draw(X: np.ndarray, lengthscale: float, variance: float, rng: np.rando
 def compare(link: str, seed: int, steps: int) -> dict[str, float | str | list[float]]:
     bags = vbagg.datasets.swiss_roll(seed=20).bags
     rng = np.random.default_rng(seed)
-    f = prior_draw(vbagg.scaling.Scaler.fit(bags).forward(bags.X), **KERNELS[link], rng=rng)
+    f = prior_draw(Scaler.fit(bags).forward(bags.X), **KERNELS[link], rng=rng)
     truth = 4.7 * ((1 + f) ** 2 if link == "square" else np.exp(f))
     y = rng.poisson(bags.sum_by_bag(truth)).astype(float)
     kernel = vbagg.kernels.RBF(**KERNELS[link], fixed=("lengthscale", "variance"))
