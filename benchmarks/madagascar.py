@@ -3,8 +3,8 @@
     python benchmarks/madagascar.py [--landmarks 40,200] [--out benchmarks/results/madagascar.json]
 
 Negative binomial, exp link, linear + ARD RBF + Matern 3/2; the five folds of `cv_folds_seed0.csv`. Rates are per 1000
-people. The R package `disaggregation` 0.4.1 on the same folds: CRPS 30.1, MAE 39.4, 95% coverage 0.936. Some defaults of
-the model (number and weights of landmarks, prior range of Matern kernels) were chosen with these folds in view.
+people. The R package `disaggregation` 0.4.1 on the same folds: CRPS 30.1, MAE 39.4, 95% coverage 0.936. Some defaults
+of the model (number and weights of landmarks, prior range of Matern kernels) were chosen with these folds in view.
 """
 
 from __future__ import annotations
