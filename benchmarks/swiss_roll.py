@@ -23,7 +23,6 @@ from vbagg import metrics
 from vbagg.posterior import Posterior
 
 PAPER = {"square": "taylor", "exp": "bound"}
-LEVELS = (0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
 
 
 def models(link: str, landmarks: int | None, with_adam: bool) -> dict[str, vbagg.VBAgg]:
@@ -49,7 +48,7 @@ def chance_coverage_error(posterior: Posterior, n_draws: int = 200) -> float:
     """Mean coverage error over draws of the posterior itself."""
     draws = posterior.sample(n_draws, seed=1)
     off = []
-    for level in LEVELS:
+    for level in metrics.LEVELS:
         lower, upper = posterior.interval(level)
         off.append(np.abs(np.mean((draws >= lower) & (draws <= upper), axis=1) - level))
     return float(np.mean(off))
@@ -59,11 +58,12 @@ def scores(
     model: vbagg.VBAgg, data: vbagg.datasets.AggregateData, test: vbagg.datasets.AggregateData
 ) -> dict[str, float]:
     posterior = model.posterior(data.bags.X)
+    off = [metrics.coverage(data.rate, *posterior.interval(level)) - level for level in metrics.LEVELS]
     return {
         "individual_nll": metrics.nll(data.individual_y, posterior.mean),
         "individual_mse": metrics.mse(data.rate, posterior.mean),
         "coverage_error": metrics.coverage_error(data.rate, posterior),
-        "coverage_bias": float(np.mean([metrics.coverage(data.rate, *posterior.interval(q)) - q for q in LEVELS])),
+        "coverage_bias": float(np.mean(off)),
         "chance_coverage_error": chance_coverage_error(model.posterior(data.bags.X[::8])),
         "interval_score_90": metrics.interval_score(data.rate, *posterior.interval(0.9), 0.9),
         "mean_sd": float(posterior.std.mean()),

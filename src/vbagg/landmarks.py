@@ -137,10 +137,15 @@ def check_landmarks(landmarks: ArrayLike, n_columns: int) -> np.ndarray:
 
 def shares(weight: np.ndarray, bag: np.ndarray) -> np.ndarray:
     """Return each weight as a share of its bag, whatever the order of rows."""
-    _, code = np.unique(bag, return_inverse=True)
-    order = np.argsort(code, kind="stable")
-    parts = np.split(weight[order], np.cumsum(np.bincount(code))[:-1])
-    return weight / np.array([math.fsum(part) for part in parts])[code]  # fsum is exact
+    share = np.empty_like(weight)
+    for rows in _rows_by_bag(bag):
+        share[rows] = weight[rows] / math.fsum(weight[rows])  # fsum is exact
+    return share
+
+
+def _rows_by_bag(bag: np.ndarray) -> list[np.ndarray]:
+    order = np.argsort(bag, kind="stable")
+    return np.split(order, np.flatnonzero(bag[order][1:] != bag[order][:-1]) + 1)
 
 
 def merge_rows(X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -173,10 +178,7 @@ def thin_rows(
 
 def representatives(X: np.ndarray, weight: np.ndarray, bag: np.ndarray) -> np.ndarray:
     """Return the weighted medoid of each bag, its row closest to the weighted mean; equal ones once."""
-    order = np.argsort(bag, kind="stable")
-    splits = np.flatnonzero(bag[order][1:] != bag[order][:-1]) + 1
-    groups = np.split(order, splits)
-    return np.unique([_medoid(*merge_rows(X[group], weight[group])) for group in groups], axis=0)
+    return np.unique([_medoid(*merge_rows(X[rows], weight[rows])) for rows in _rows_by_bag(bag)], axis=0)
 
 
 def _medoid(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -8,9 +8,8 @@ import numpy as np
 
 from vbagg.elbo import Parameters
 from vbagg.inference.problem import Problem
-from vbagg.inference.profile import Profile
+from vbagg.inference.profile import Profile, solve_in_full
 from vbagg.inference.result import Fit, FlatParameters
-from vbagg.inference.weights import solve_weights
 from vbagg.priors import LogPrior
 from vbagg.progress import Report
 
@@ -51,9 +50,9 @@ def average(
             continue
         surplus = point.value - origin.value + radius**2 / 2
         log_weights.append(-np.log(2 * radius**2) + min(surplus, LARGEST_SURPLUS))
-        staged = problem.at(point.parameters)
-        solution = point.solution if problem.rough is None else solve_weights(staged, point.solution, 1e-4)
-        objective = solution.elbo + point.value - point.solution.elbo
+        solution, objective, jitter = point.solution, point.value, point.jitter
+        if problem.rough is not None:
+            solution, objective, jitter = solve_in_full(problem, point, 1e-4)
         members.append(
             replace(
                 fit,
@@ -61,7 +60,7 @@ def average(
                 q=solution.q,
                 elbo=solution.elbo,
                 objective=objective,
-                jitter=staged.jitter,
+                jitter=jitter,
             )
         )
     weights = np.exp(np.array(log_weights) - max(log_weights))

@@ -8,10 +8,9 @@ import numpy as np
 
 from vbagg.elbo import Parameters
 from vbagg.inference.problem import Problem
-from vbagg.inference.profile import Point, Profile
+from vbagg.inference.profile import Point, Profile, solve_in_full
 from vbagg.inference.result import Fit, FlatParameters, Status, Validator, choose, require_counts
 from vbagg.inference.search import SearchResult, maximise
-from vbagg.inference.weights import solve_weights
 from vbagg.priors import LogPrior
 from vbagg.progress import Report
 
@@ -139,8 +138,7 @@ class _Search:
     def _finish(self, result: SearchResult) -> Fit:
         assert self.profile.best is not None
         best = self.profile.best
-        staged = self.problem.at(best.parameters)
-        solution = solve_weights(staged, best.solution, FINAL_PRECISION)
+        solution, objective, jitter = solve_in_full(self.problem, best, FINAL_PRECISION)
         converged, reason = result.converged, result.reason
         if not solution.converged:
             converged, reason = False, "the posterior of the weights did not settle"
@@ -159,5 +157,4 @@ class _Search:
             representation_gap=gap,
             repeated=result.stopped,
         )
-        objective = solution.elbo + best.value - best.solution.elbo
-        return Fit(best.parameters, solution.q, solution.elbo, objective, staged.jitter, status, self.history)
+        return Fit(best.parameters, solution.q, solution.elbo, objective, jitter, status, self.history)

@@ -49,3 +49,10 @@ class Profile:
         if np.isfinite(value) and (self.best is None or value > self.best.value):
             self.best = point
         return point
+
+
+def solve_in_full(problem: Problem, point: Point, precision: float) -> tuple[Solution, float, tuple[float, ...]]:
+    """`q` at a point solved with all individuals, the objective with it, and the jitter."""
+    staged = problem.at(point.parameters)
+    solution = solve_weights(staged, point.solution, precision)
+    return solution, solution.elbo + point.value - point.solution.elbo, staged.jitter
