@@ -54,25 +54,37 @@ def test_groups_do_not_depend_on_the_order_of_rows(seed, number):
     rows = rng.integers(-2, 3, size=(12, 2)).astype(float)
     weight = rng.exponential(size=12)
     order = rng.permutation(12)
-    means, totals = group_means(rows, weight, number)
-    again = group_means(rows[order], weight[order], number)
+    bag = rng.integers(3, size=12) * 5
+    means, totals, of_bag = group_means(rows, weight, bag, number)
+    again = group_means(rows[order], weight[order], bag[order], number)
     np.testing.assert_array_equal(again[0], means)
     np.testing.assert_array_equal(again[1], totals)
-    assert len(totals) <= min(number, len(np.unique(rows, axis=0)))
-    assert totals.sum() == pytest.approx(weight.sum())
+    np.testing.assert_array_equal(again[2], of_bag)
+    for label in np.unique(bag):
+        assert np.sum(of_bag == label) <= min(number, len(np.unique(rows[bag == label], axis=0)))
+        assert totals[of_bag == label].sum() == pytest.approx(weight[bag == label].sum())
 
 
 def test_identical_rows_are_one_group():
-    means, totals = group_means(np.full((9, 2), 0.1), np.arange(1.0, 10.0), 4)
+    means, totals, _ = group_means(np.full((9, 2), 0.1), np.arange(1.0, 10.0), np.zeros(9, int), 4)
     np.testing.assert_allclose(means, [[0.1, 0.1]])
     assert totals == pytest.approx([45.0])
 
 
 def test_the_group_with_the_largest_spread_is_split_first():
     rows = np.array([[0.0], [0.1], [5.0], [9.0]])
-    means, totals = group_means(rows, np.ones(4), 3)
+    means, totals, _ = group_means(rows, np.ones(4), np.zeros(4, int), 3)
     np.testing.assert_allclose(np.sort(means[:, 0]), [0.05, 5.0, 9.0])
     assert sorted(totals) == [1.0, 1.0, 2.0]
+
+
+def test_bags_do_not_influence_each_other(bags):
+    together, _ = representative_bags(bags, np.zeros(bags.n_individuals), 6)
+    for position in range(len(bags)):
+        alone = bags[[position]]
+        apart, _ = representative_bags(alone, np.zeros(alone.n_individuals), 6)
+        np.testing.assert_allclose(together[[position]].X, apart.X, rtol=1e-12)
+        np.testing.assert_allclose(together[[position]].weight, apart.weight, rtol=1e-12)
 
 
 @pytest.mark.parametrize("link", ["square", "exp"])

@@ -2,18 +2,18 @@
 
 The individuals of a bag are split, always where the weighted spread is largest, until the wanted number of groups is
 reached. A group is replaced by its weighted mean with its total weight, so totals are exact for functions that are
-linear within groups.
+linear within groups. All bags are split at the same time, one group of each in a round.
 """
 
 from __future__ import annotations
-
-import heapq
 
 import numpy as np
 
 from vbagg.bags import Bags
 
 POWER_STEPS = 6
+ROUNDING = 1e-12
+"""Spread of a part, relative to that of its group, that counts as none."""
 
 
 def representative_bags(bags: Bags, known: np.ndarray, number: int) -> tuple[Bags, np.ndarray]:
@@ -27,57 +27,94 @@ def representative_bags(bags: Bags, known: np.ndarray, number: int) -> tuple[Bag
         (n) part of `f` that is not learnt; it counts as one more column when groups are formed.
     """
     columns = np.column_stack([bags.X, known])
-    parts = []
-    for position, size in enumerate(bags.sizes):
-        rows = slice(bags.starts[position], bags.starts[position + 1])
-        if size <= number:
-            parts.append((columns[rows], bags.weight[rows]))
-        else:
-            parts.append(group_means(columns[rows], bags.weight[rows], number))
-    code = np.repeat(np.arange(len(bags)), [len(weight) for _, weight in parts])
-    means = np.concatenate([rows for rows, _ in parts])
-    weight = np.concatenate([weight for _, weight in parts])
-    return Bags(means[:, :-1], code, weight), means[:, -1]
+    large = bags.sizes[bags.bag] > number
+    means, totals, bag = group_means(columns[large], bags.weight[large], bags.bag[large], number)
+    rows = np.concatenate([columns[~large], means])
+    weight = np.concatenate([bags.weight[~large], totals])
+    code = np.concatenate([bags.bag[~large], bag])
+    order = np.argsort(code, kind="stable")
+    return Bags(rows[order, :-1], code[order], weight[order]), rows[order, -1]
 
 
-def group_means(rows: np.ndarray, weight: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted means (k, d) and total weights (k) of at most `number` groups, whatever the order of the rows."""
-    order = np.lexsort((weight, *rows.T[::-1]))
+def group_means(
+    rows: np.ndarray, weight: np.ndarray, bag: np.ndarray, number: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weighted means (k, d), total weights (k) and bags (k) of at most `number` groups in each bag.
+
+    The order of the rows makes no difference.
+    """
+    order = np.lexsort((weight, *rows.T[::-1], bag))
     rows, weight = rows[order], weight[order]
-    queue = [_entry(rows, weight, np.arange(len(rows)))]
-    while len(queue) < number and queue[0][0] < 0:
-        _, first, members = heapq.heappop(queue)
-        parts = _split(rows, weight, members)
-        if min(map(len, parts)) == 0:  # apart by less than rounding
-            heapq.heappush(queue, (0.0, first, members))
-            continue
-        for part in parts:
-            heapq.heappush(queue, _entry(rows, weight, part))
-    groups = [members for _, _, members in sorted(queue, key=lambda entry: entry[1])]
-    totals = np.array([weight[members].sum() for members in groups])
-    means = np.stack([weight[members] @ rows[members] for members in groups]) / totals[:, None]
-    return means, totals
+    labels, bag = np.unique(bag[order], return_inverse=True)
+    group = bag * number + _slots(rows, weight, bag, number)
+    order = np.argsort(group, kind="stable")
+    segments = _Segments(group[order])
+    totals = segments.sum(weight[order])
+    means = segments.sum(weight[order, None] * rows[order]) / totals[:, None]
+    return means, totals, labels[segments.keys // number]
 
 
-def _entry(rows: np.ndarray, weight: np.ndarray, members: np.ndarray) -> tuple[float, int, np.ndarray]:
-    """Priority (minus the weighted sum of squares), first member to break ties, and the members of a group."""
-    if len(members) == 1:
-        return 0.0, int(members[0]), members
-    centred, w = _centred(rows, weight, members)
-    return -float(w @ np.sum(centred**2, axis=1)), int(members[0]), members
+class _Segments:
+    """Runs of equal keys in a sorted array, and sums over them."""
+
+    def __init__(self, key: np.ndarray) -> None:
+        first = np.ones(len(key), bool)
+        first[1:] = key[1:] != key[:-1]
+        self.starts = np.flatnonzero(first)
+        self.keys = key[self.starts]
+        self.of_row = np.cumsum(first) - 1
+
+    def sum(self, values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, self.starts) if len(self.starts) else values[:0]
 
 
-def _centred(rows: np.ndarray, weight: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    X, w = rows[members], weight[members]
-    return X - (w @ X) / w.sum(), w
+def _slots(rows: np.ndarray, weight: np.ndarray, bag: np.ndarray, number: int) -> np.ndarray:
+    """(n) number of each row's group within its bag, the rows sorted by bag."""
+    slot = np.zeros(len(rows), int)
+    used = np.ones(bag.max(initial=-1) + 1, int)
+    # of each group; infinite before its first split
+    spread = np.zeros((len(used), number))
+    spread[:, 0] = np.inf
+    while True:
+        widest = np.argmax(spread, axis=1)
+        open_ = (used < number) & (spread.max(axis=1, initial=0.0) > 0)
+        if not open_.any():
+            return slot
+        members = np.flatnonzero(open_[bag] & (slot == widest[bag]))
+        segments = _Segments(bag[members])
+        above, parts = _split(rows[members], weight[members], segments)
+        owner, old = segments.keys, widest[segments.keys]
+        split = (parts[0] >= 0) & (parts[1] >= 0)
+        spread[owner, old] = np.where(split, parts[0], 0.0)
+        spread[owner[split], used[owner[split]]] = parts[1, split]
+        moved = above & split[segments.of_row]
+        slot[members[moved]] = used[bag[members[moved]]]
+        used[owner[split]] += 1
 
 
-def _split(rows: np.ndarray, weight: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two parts on either side of the mean along the direction of largest spread (power iteration)."""
-    centred, w = _centred(rows, weight, members)
-    direction = centred[np.argmax(np.sum(centred**2, axis=1))]
+def _split(rows: np.ndarray, weight: np.ndarray, segments: _Segments) -> tuple[np.ndarray, np.ndarray]:
+    """Each segment on either side of its mean along its direction of largest spread, found by power iteration.
+
+    Returns (n) whether a row is above, and (2, segments) the weighted sums of squares below and above: -1 for an
+    empty part, 0 for a single row and within rounding.
+    """
+    of_row, w = segments.of_row, weight[:, None]
+    centred = rows - (segments.sum(w * rows) / segments.sum(w))[of_row]
+    squares = segments.sum(w * centred**2)
+    along = centred[np.arange(len(rows)), np.argmax(squares, axis=1)[of_row]]
     for _ in range(POWER_STEPS):
-        direction = direction / np.linalg.norm(direction)
-        direction = (w * (centred @ direction)) @ centred
-    above = centred @ direction > 0
-    return members[above], members[~above]
+        direction = segments.sum((weight * along)[:, None] * centred)
+        length = np.linalg.norm(direction, axis=1, keepdims=True)
+        direction /= np.where(length > 0, length, 1.0)
+        along = np.einsum("nd,nd->n", centred, direction[of_row])
+    above = along > 0
+    total = squares.sum(axis=1)
+    parts = []
+    for inside in (~above, above):
+        w_in, count = weight * inside, segments.sum(inside.astype(int))
+        mass = segments.sum(w_in)
+        mean = segments.sum(w_in[:, None] * centred) / np.where(mass > 0, mass, 1.0)[:, None]
+        own = segments.sum(w_in * np.sum((centred - mean[of_row]) ** 2, axis=1))
+        own = np.where((count > 1) & (own > ROUNDING * total), own, 0.0)
+        parts.append(np.where(count > 0, own, -1.0))
+    return above, np.stack(parts)
