@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from sklearn.datasets import make_swiss_roll
 from sklearn.preprocessing import StandardScaler
 
 from vbagg import datasets, metrics
+from vbagg.datasets import aggregate, files
 
 pd = pytest.importorskip("pandas")
 
@@ -159,7 +163,7 @@ LON, LAT, WEIGHT = np.array([44.0, 50.0, 47.0]), np.array([-25.0, -12.5, -19.0])
 
 
 def test_projection_keeps_distance_and_bearing_from_the_weighted_mean():
-    x, y = datasets._equal_area_km(LON, LAT, WEIGHT)
+    x, y = files._equal_area_km(LON, LAT, WEIGHT)
     lon0, lat0 = WEIGHT @ LON / 8, WEIGHT @ LAT / 8
     for i in range(3):
         chord = 2 * 6371.0072 * np.sin(angle_between(LON[i], LAT[i], lon0, lat0) / 2)
@@ -173,7 +177,7 @@ def test_projection_keeps_area():
     for lon, lat in zip(LON, LAT, strict=True):
         lons = np.append(lon + step * np.array([-1, 1, 0, 0]), LON)
         lats = np.append(lat + step * np.array([0, 0, -1, 1]), LAT)
-        x, y = datasets._equal_area_km(lons, lats, np.append(np.zeros(4), WEIGHT))
+        x, y = files._equal_area_km(lons, lats, np.append(np.zeros(4), WEIGHT))
         area = (x[1] - x[0]) * (y[3] - y[2]) - (x[3] - x[2]) * (y[1] - y[0])
         on_sphere = 6371.0072**2 * np.cos(np.radians(lat)) * np.radians(2 * step) ** 2
         assert area == pytest.approx(on_sphere, rel=1e-6)
@@ -237,6 +241,120 @@ def test_elevators_drops_the_empty_column_and_the_raw_label(tmp_path):
     np.testing.assert_array_equal(data.y01, [0, 1])
 
 
+# Elevators
+
+
+@pytest.fixture
+def tiny_elevators(tmp_path):
+    """200 individuals; `p` numbers them, and `diffRollRate` has many ties."""
+    random = np.random.default_rng(5)
+    frame = pd.DataFrame(random.normal(size=(200, 18)), columns=list(files.ELEVATORS_FEATURES))
+    frame["p"] = np.arange(200.0)
+    frame["diffRollRate"] = random.integers(-4, 9, 200) / 100
+    frame["Goal"] = random.integers(12, 79, 200) / 1000
+    frame["y01"] = (frame["Goal"] - 0.012) / 0.066
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    return frame
+
+
+def original_rows(parts):
+    """Row numbers of each part's individuals in the file, from the standardised column `p`."""
+    p = {part: data.bags.X[:, data.bags.feature_names.index("p")] for part, data in parts.items()}
+    everyone = np.concatenate(list(p.values()))
+    step = np.ptp(everyone) / 199
+    return {part: np.rint((values - everyone.min()) / step).astype(int) for part, values in p.items()}
+
+
+def test_elevators_parts_divide_all_individuals(tiny_elevators, tmp_path):
+    parts = datasets.elevators_parts(seed=3, mean_size=6, std_size=4, path=tmp_path)
+    rows = original_rows(parts)
+    assert tuple(parts) == datasets.PARTS
+    assert [len(part) for part in rows.values()] == [140, 20, 20, 20]
+    assert sorted(np.concatenate(list(rows.values()))) == list(range(200))
+    assert "diffSaTime2" not in parts["train"].bags.feature_names
+    assert parts["train"].bags.n_features == 17
+    np.testing.assert_allclose(parts["train"].bags.X.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(parts["train"].bags.X.std(axis=0), 1)
+    assert np.abs(parts["test"].bags.X.mean(axis=0)).max() > 0.1
+
+
+def test_elevators_bags_follow_the_roll_rate(tiny_elevators, tmp_path):
+    parts = datasets.elevators_parts(seed=3, mean_size=6, std_size=4, path=tmp_path)
+    for part, rows in original_rows(parts).items():
+        data = parts[part]
+        y01 = tiny_elevators["y01"].to_numpy()[rows]
+        np.testing.assert_allclose(data.individual_y, y01)
+        assert data.rate is None
+        start = 0
+        for size, total in zip(data.bags.sizes, data.y, strict=True):
+            assert total == pytest.approx(sum(y01[start : start + size]))
+            start += size
+        assert (np.diff(tiny_elevators["diffRollRate"].to_numpy()[rows]) >= 0).all()
+    assert len(set(parts["train"].bags.sizes[:-1])) > 3
+
+
+def test_elevators_ties_are_broken_at_random(tiny_elevators, tmp_path):
+    rows = original_rows(datasets.elevators_parts(seed=3, mean_size=6, std_size=4, path=tmp_path))["train"]
+    for value, tied in pd.Series(rows).groupby(tiny_elevators["diffRollRate"].to_numpy()[rows]):
+        assert not tied.is_monotonic_increasing or len(tied) < 4, value
+
+
+def test_elevators_seeds_differ_and_equal_seeds_agree(tiny_elevators, tmp_path):
+    one, same, other = (datasets.elevators_parts(seed, 6, 4, tmp_path)["train"] for seed in (3, 3, 4))
+    np.testing.assert_array_equal(one.bags.X, same.bags.X)
+    np.testing.assert_array_equal(one.bags.sizes, same.bags.sizes)
+    assert set(np.round(one.individual_y, 9)) != set(np.round(other.individual_y, 9))
+    with pytest.raises(ValueError, match=r"mean_size=6, std_size=2. Raise `std_size`"):
+        datasets.elevators_parts(0, 6, 2, tmp_path)
+
+
+def test_bag_sizes_have_their_mean_and_deviation():
+    sizes = aggregate.draw_sizes(np.random.default_rng(2), 40_000, mean_size=30, std_size=15)
+    assert sizes.min() >= 1
+    assert sizes.mean() == pytest.approx(30, abs=0.3)
+    assert sizes.std() == pytest.approx(15, abs=0.3)
+
+
+@pytest.fixture
+def no_local_data(monkeypatch, tmp_path):
+    monkeypatch.delenv("VBAGG_DATA", raising=False)
+    monkeypatch.setattr(files, "_REPOSITORY", tmp_path / "a" / "repository")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+
+
+def test_elevators_of_openml_are_the_local_ones(monkeypatch, tiny_elevators, tmp_path, no_local_data):
+    asked = {}
+
+    def fetch_openml(**arguments):
+        asked.update(arguments)
+        shuffled = tiny_elevators.drop(columns="y01")[::-1].iloc[:, ::-1][::-1]
+        return SimpleNamespace(frame=shuffled.rename(columns={"climbRate": "ClimbRate", "Goal": "goal"}))
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
+    got, expected = datasets.elevators(download=True), datasets.elevators(tmp_path)
+    assert asked == {"name": "elevators", "version": 1, "as_frame": True}
+    pd.testing.assert_frame_equal(got.X, expected.X)
+    np.testing.assert_allclose(got.y01, expected.y01)
+    with pytest.raises(FileNotFoundError, match=r"nowhere.*Without `path=`, `download=True`"):
+        datasets.elevators(tmp_path / "nowhere", download=True)
+
+
+def test_elevators_of_openml_with_other_columns_are_refused(monkeypatch, tiny_elevators, no_local_data):
+    fetched = SimpleNamespace(frame=tiny_elevators.drop(columns=["Sa", "Goal"]))
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **_: fetched)
+    with pytest.raises(ValueError, match="Sa, Goal not found"):
+        datasets.elevators(download=True)
+
+
+def test_local_elevators_are_not_downloaded(monkeypatch, tiny_elevators, tmp_path):
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **_: pytest.fail("asked the network"))
+    assert len(datasets.elevators(tmp_path, download=True).y01) == 200
+
+
+# Folders
+
+
 def test_data_folder_is_the_configured_one_before_the_neighbour_of_the_working_folder(monkeypatch, tmp_path):
     frame = pd.DataFrame({"p": [1.0], "diffSaTime2": [0.0], "Goal": [9.0], "y01": [0.25]})
     for folder, y01 in (("configured", 0.5), ("shared/data", 0.75)):
@@ -252,11 +370,18 @@ def test_data_folder_is_the_configured_one_before_the_neighbour_of_the_working_f
 
 def test_missing_data_names_the_folders_tried_and_the_remedy(monkeypatch, tmp_path):
     monkeypatch.setenv("VBAGG_DATA", str(tmp_path / "elsewhere"))
-    monkeypatch.setattr(datasets, "_REPOSITORY", tmp_path / "a" / "repository")
+    monkeypatch.setattr(files, "_REPOSITORY", tmp_path / "a" / "repository")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError) as caught:
         datasets.elevators()
-    for text in ("data.csv", "elsewhere/elevators", "a/shared/data/elevators", "VBAGG_DATA", "`path=`"):
+    for text in (
+        "data.csv",
+        "elsewhere/elevators",
+        "a/shared/data/elevators",
+        "VBAGG_DATA",
+        "`path=`",
+        "`download=True`",
+    ):
         assert text in str(caught.value)
     with pytest.raises(FileNotFoundError, match=r"tried [^,]*nowhere\."):
         datasets.madagascar(tmp_path / "nowhere")
@@ -294,3 +419,42 @@ def test_real_elevators():
     assert data.X.shape == (16_599, 17)
     assert "diffSaTime2" not in data.X
     assert data.y01.var() == pytest.approx(0.01036, abs=1e-5)
+    raw = pd.read_csv(files._folder("elevators", ("data.csv",), None) / "data.csv")
+    assert list(raw.columns) == [*files.ELEVATORS_FEATURES, "Goal", "y01"]
+    assert (raw["Goal"].min(), raw["Goal"].max()) == files.GOAL_RANGE
+
+
+def test_real_elevators_give_the_papers_number_of_bags():
+    load_or_skip(datasets.elevators)
+    counts = np.mean(
+        [[len(data.bags) for data in datasets.elevators_parts(seed, 50, 25).values()] for seed in range(4)], axis=0
+    )
+    np.testing.assert_allclose(counts, [225, 33, 33, 33], rtol=0.08)
+
+
+def test_real_elevators_give_the_papers_constant_bag_error():
+    load_or_skip(datasets.elevators)
+    errors = []
+    for seed in range(4):
+        parts = datasets.elevators_parts(seed)
+        overall = parts["train"].y.sum() / parts["train"].bags.n_individuals
+        errors.append(metrics.mse(parts["train"].y, overall * parts["train"].bags.sizes))
+    assert np.mean(errors) == pytest.approx(0.366, abs=0.03)
+
+
+# The module
+
+
+def test_importing_the_data_sets_imports_nothing_heavy():
+    program = (
+        "import sys, vbagg.datasets\n"
+        "print([name for name in ('pandas', 'sklearn', 'scipy', 'jax') if name in sys.modules])"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == "[]"
+
+
+def test_public_names_are_there():
+    assert set(datasets.__all__) <= set(dir(datasets))
+    assert isinstance(small_roll(), datasets.AggregateData)
+    assert isinstance(small_roll(), datasets.SimulatedData)
