@@ -29,11 +29,11 @@ class Exact:
     """Log posterior of the weights and rates of all individuals, for a fitted model whose residual is negligible."""
 
     def __init__(self, model: vbagg.VBAgg, bags: vbagg.Bags, y: np.ndarray) -> None:
-        fitted, (member,) = model._fitted, model._fitted.members
+        frame, (member,) = model._fitted.frame, model._fitted.members
         with jax.enable_x64(True):
-            A = features(member.spec.feature_map, member.basis, fitted.scaler.forward(bags.X))
+            A = features(member.spec.feature_map, member.basis, frame.scaler.forward(bags.X))
         self.A = np.asarray(A, dtype=np.float32)
-        self.base, self.scale, self.link = fitted.base, fitted.rate_scale, member.spec.link.name
+        self.base, self.scale, self.link = frame.base, frame.rate_scale, member.spec.link.name
         self.q, self.bags, self.y = member.q, bags, y
 
     def latent(self, v: np.ndarray) -> np.ndarray:

@@ -302,7 +302,7 @@ def test_offsets_of_a_fit(bags, y):
 
 def test_early_stopping_needs_a_validation_set(bags, y):
     model = vbagg.VBAgg(kernel=FIXED, landmarks=6, inference=vbagg.Adam(early_stopping=True))
-    with pytest.raises(ValueError, match=r"Adam\(early_stopping=True\) needs `validation=\(bags, y\)` in fit"):
+    with pytest.raises(ValueError, match=r"Adam\(early_stopping=True\) needs `early_stop=\(bags, y\)`"):
         model.fit(bags, y)
 
 

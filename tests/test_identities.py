@@ -207,7 +207,7 @@ class ExactAggregateGP:
     """The Normal model solved in closed form, in the units of a fitted model."""
 
     def __init__(self, model, bags, y, tau):
-        fitted = model._fitted
+        fitted = model._fitted.frame
         self.scale, self.base, self.scaler = fitted.rate_scale, fitted.base, fitted.scaler
         self.X = self.scaler.forward(bags.X)
         self.W = self.scale * (np.arange(len(bags))[:, None] == bags.bag) * bags.weight

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from vbagg.errors import unknown_name
-from vbagg.inference.adam import Adam
+from vbagg.inference.adam import run_adam
 from vbagg.inference.averaging import average
+from vbagg.inference.descent import Adam, Descent, Run
 from vbagg.inference.newton import Newton
 from vbagg.inference.problem import Gaussian, Problem
 from vbagg.inference.result import Fit, Status, Validator
@@ -16,14 +17,17 @@ INFERENCES: dict[str, type[Newton] | type[Adam]] = {"newton": Newton, "adam": Ad
 __all__ = [
     "INFERENCES",
     "Adam",
+    "Descent",
     "Fit",
     "Gaussian",
     "Newton",
     "Problem",
+    "Run",
     "Status",
     "Validator",
     "average",
     "get_inference",
+    "run_adam",
 ]
 
 

@@ -1,9 +1,8 @@
-"""The paper's inference: Adam on mini-batches of bags over `q` and all parameters at once, compiled per epoch."""
+"""The paper's inference: Adam over `q` and all parameters at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -12,8 +11,9 @@ import numpy as np
 
 from vbagg.chunks import Chunk
 from vbagg.elbo import Parameters, Spec, data_term, kl_divergence, stage
+from vbagg.inference.descent import Adam, Descent, Run
 from vbagg.inference.problem import Gaussian, Problem
-from vbagg.inference.result import Fit, Status, Validator, choose, require_counts
+from vbagg.inference.result import Fit, Status, Validator, choose
 from vbagg.priors import LogPrior
 from vbagg.progress import Report
 
@@ -22,98 +22,62 @@ JITTER = 1e-6
 
 
 @dataclass(frozen=True)
-class Adam:
-    """Stochastic gradients on mini-batches of bags.
+class NegativeElbo:
+    """Minus the ELBO and log prior, estimated from a mini-batch of bags."""
 
-    Parameters
-    ----------
-    learning_rates, seeds
-        Every combination is run and the best kept: by validation score if a validation set is given to `fit`,
-        by the ELBO otherwise.
-    epochs
-        Passes over the bags.
-    batch_size
-        Bags in a mini-batch; None: a tenth of them.
-    early_stopping
-        Stop when the validation score has not improved for `patience` epochs, counted from `first_stop`.
-    record_every
-        Epochs between entries of `history_` (each costs a pass over the data).
-    """
+    spec: Spec
+    log_prior: LogPrior
 
-    learning_rates: tuple[float, ...] = (0.01,)
-    seeds: tuple[int, ...] = (0,)
-    epochs: int = 450
-    batch_size: int | None = None
-    early_stopping: bool = False
-    first_stop: int = 150
-    patience: int = 10
-    record_every: int = 10
+    @property
+    def jitter(self) -> tuple[float, ...]:
+        """Relative jitter of each component."""
+        return tuple(JITTER for _ in self.spec.feature_map.components)
 
-    def __post_init__(self) -> None:
-        require_counts(self, "epochs", "batch_size", "patience", "record_every")
+    def loss(self, state: Any, constants: Any, data: Chunk, batch: Any) -> jax.Array:
+        """Of the bags at the positions `batch`."""
+        part = jax.tree.map(lambda leaf: leaf[batch], data)
+        factor = jnp.tril(state["factor"])
+        staged = stage(self.spec, state["parameters"], self.jitter, part, collapse=False)
+        expected = data_term(self.spec, state["parameters"].likelihood, staged, state["mu"], factor)
+        bound = expected * (len(data.y) / len(batch)) - kl_divergence(state["mu"], factor)
+        return -(bound + self.log_prior.density(state["parameters"]))
 
-    def run(
-        self,
-        problem: Problem,
-        starts: list[Parameters],
-        trainable: Parameters,
-        log_prior: LogPrior,
-        report: Report,
-        validator: Validator | None = None,
-    ) -> Fit:
-        """Run every learning rate and seed from the first start."""
-        if self.early_stopping and validator is None:
-            raise ValueError("Adam(early_stopping=True) needs `validation=(bags, y)` in fit.")
-        fits = [
-            self._run_one(problem, starts[0], trainable, log_prior, report, validator, rate, seed)
-            for rate in self.learning_rates
-            for seed in self.seeds
-        ]
-        return choose(fits, problem, validator)
 
-    def _run_one(
-        self,
-        problem: Problem,
-        start: Parameters,
-        trainable: Parameters,
-        log_prior: LogPrior,
-        report: Report,
-        validator: Validator | None,
-        rate: float,
-        seed: int,
-    ) -> Fit:
-        import optax
+def run_adam(
+    options: Adam,
+    problem: Problem,
+    start: Parameters,
+    trainable: Parameters,
+    log_prior: LogPrior,
+    report: Report,
+    validator: Validator | None = None,
+    stopper: Validator | None = None,
+) -> Fit:
+    """Run every learning rate and seed, and keep the best."""
+    objective = NegativeElbo(problem.spec, log_prior)
+    m = problem.n_features
+    state: Any = {"parameters": start, "mu": np.zeros(m), "factor": 0.1 * np.eye(m)}
+    flags = {"parameters": trainable, "mu": True, "factor": True}
+    chunk = merge_chunks(problem.chunks)
+    descent = Descent(objective, None, chunk, problem.n_bags, lambda seed: state, flags)
+    stopping = options.stopping_score(stopper, validator)
 
-        chunk = merge_chunks(problem.chunks)
-        n_bags, m = problem.n_bags, problem.n_features
-        batch = min(n_bags, self.batch_size or max(1, n_bags // 10))
-        state: Any = {"parameters": start, "mu": np.zeros(m), "factor": 0.1 * np.eye(m)}
-        state = jax.tree.map(jnp.asarray, state)
-        mask = jax.tree.map(lambda free, leaf: np.full(np.shape(leaf), float(free)), trainable, start)
-        optimiser = optax.adam(rate)
-        memory = optimiser.init(state)
-        rng = np.random.default_rng(seed)
-        history: list[dict] = []
-        best: tuple[float, Fit] | None = None
-        for epoch in range(self.epochs):
-            order = rng.permutation(n_bags)[: n_bags // batch * batch].reshape(-1, batch)
-            state, memory = _epoch(problem.spec, log_prior, rate, mask, chunk, order, state, memory)
-            last = epoch + 1 == self.epochs
-            if last or epoch % self.record_every == 0:
-                fit = _as_fit(problem, log_prior, state, history, epoch + 1)
-                history.append({"epoch": epoch, "learning_rate": rate, "seed": seed, "elbo": fit.elbo})
-                report(history[-1])
-            if self.early_stopping and epoch >= self.first_stop:
-                assert validator is not None
-                fit = _as_fit(problem, log_prior, state, history, epoch + 1)
-                score = validator(fit, problem)
-                if best is None or score > best[0]:
-                    best, since = (score, fit), 0
-                else:
-                    since += 1
-                if since >= self.patience:
-                    break
-        return best[1] if best is not None else fit
+    def as_fit(state: Any, run: Run | None = None) -> Fit:
+        return _as_fit(problem, objective, state, run)
+
+    fits = []
+    for rate in options.learning_rates:
+        for seed in options.seeds:
+            run = descent.run(
+                options,
+                rate,
+                seed,
+                lambda state: {"elbo": as_fit(state).elbo},
+                None if stopping is None else lambda state: stopping(as_fit(state)),
+                report,
+            )
+            fits.append(as_fit(run.state, run))
+    return choose(fits, problem, validator)
 
 
 def merge_chunks(chunks: list[Chunk]) -> Chunk:
@@ -138,46 +102,11 @@ def merge_chunks(chunks: list[Chunk]) -> Chunk:
     return Chunk(**{name: merged(name) for name in names}, residual=chunks[0].residual)
 
 
-@partial(jax.jit, static_argnames=("spec", "log_prior", "rate"))
-def _epoch(
-    spec: Spec,
-    log_prior: LogPrior,
-    rate: float,
-    mask: Parameters,
-    chunk: Chunk,
-    order: jax.Array,
-    state: Any,
-    memory: Any,
-) -> tuple[Any, Any]:
-    import optax
-
-    optimiser = optax.adam(rate)
-    n_bags = chunk.weight.shape[0]
-    jitter = tuple(JITTER for _ in spec.feature_map.components)
-
-    def loss(state: Any, rows: jax.Array) -> jax.Array:
-        part = jax.tree.map(lambda leaf: leaf[rows], chunk)
-        factor = jnp.tril(state["factor"])
-        staged = stage(spec, state["parameters"], jitter, part, collapse=False)
-        data = data_term(spec, state["parameters"].likelihood, staged, state["mu"], factor)
-        bound = data * (n_bags / len(rows)) - kl_divergence(state["mu"], factor)
-        return -(bound + log_prior.density(state["parameters"]))
-
-    def step(carry: tuple[Any, Any], rows: jax.Array) -> tuple[tuple[Any, Any], None]:
-        state, memory = carry
-        slopes = jax.grad(loss)(state, rows)
-        slopes["parameters"] = jax.tree.map(jnp.multiply, slopes["parameters"], mask)
-        updates, memory = optimiser.update(slopes, memory)
-        return (optax.apply_updates(state, updates), memory), None
-
-    return jax.lax.scan(step, (state, memory), order)[0]
-
-
-def _as_fit(problem: Problem, log_prior: LogPrior, state: Any, history: list[dict], epochs: int) -> Fit:
+def _as_fit(problem: Problem, objective: NegativeElbo, state: Any, run: Run | None) -> Fit:
     parameters = jax.tree.map(np.asarray, state["parameters"])
     factor = np.tril(np.asarray(state["factor"]))
     q = Gaussian(np.asarray(state["mu"]), factor * np.where(np.diag(factor) < 0, -1.0, 1.0))
-    jitter = tuple(JITTER for _ in problem.spec.feature_map.components)
-    elbo = problem.at(parameters, jitter).elbo(q)
+    elbo = problem.at(parameters, objective.jitter).elbo(q)
+    epochs, history = (run.epochs, run.history) if run else (0, [])
     status = Status(True, f"Ran {epochs} epochs; stochastic gradients do not test convergence.", epochs, 0)
-    return Fit(parameters, q, elbo, elbo + log_prior(parameters)[0], jitter, status, history)
+    return Fit(parameters, q, elbo, elbo + objective.log_prior(parameters)[0], objective.jitter, status, history)

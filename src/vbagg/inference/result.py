@@ -70,12 +70,14 @@ class FlatParameters:
         return jax.tree.unflatten(self.tree, leaves)
 
 
-Validator = Callable[[Fit, Problem], float]
+Validator = Callable[[Fit], float]
 
 
 def choose(fits: list[Fit], problem: Problem, validator: Validator | None) -> Fit:
     """The fit with the best validation score, or objective without one, with a status that speaks of all fits."""
-    scores = [fit.objective if validator is None else validator(fit, problem) for fit in fits]
+    scores = [fit.objective if validator is None else validator(fit) for fit in fits]
+    if np.isnan(scores).all():
+        raise FloatingPointError("No run stayed finite; try smaller `learning_rates` of Adam, or rescale the data.")
     best = fits[int(np.nanargmax(scores))]
     objectives = tuple(fit.objective for fit in fits)
     message = best.status.message

@@ -1,13 +1,24 @@
-"""What every estimator shares: scikit-learn's parameter contract over bags, without importing scikit-learn."""
+"""What every model shares: scikit-learn's parameter contract over bags, and predictions from its fitted state."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Self
+import os
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from vbagg.bags import Bags
+from vbagg.errors import NotFittedError
+from vbagg.likelihoods import Likelihood
+from vbagg.posterior import PointEstimate, Posterior
 
 
 class Estimator:
-    """Parameters are stored by `__init__` and never changed by `fit`; learnt state ends in an underscore."""
+    """Parameters are stored by `__init__` and never changed by `fit`; learnt state ends in an underscore.
+
+    scikit-learn's contract, without importing scikit-learn.
+    """
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
@@ -38,3 +49,84 @@ class Estimator:
         defaults = inspect.signature(type(self).__init__).parameters
         changed = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k].default]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+
+class FittedState(Protocol):
+    """What a fitted model predicts from; nothing of the training data."""
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """Density of a bag's output."""
+        ...
+
+    @property
+    def rate_scale(self) -> float:
+        """Overall rate, by which rates are scaled."""
+        ...
+
+    def learnt(self) -> dict[str, float]:
+        """Likelihood parameters in the user's units."""
+        ...
+
+    def posterior(self, X: Any, offset: Any) -> Posterior | PointEstimate:
+        """Posterior of the rate of individuals."""
+        ...
+
+    def posterior_bags(self, bags: Bags, offset: Any) -> Posterior | PointEstimate:
+        """Posterior of the totals of bags."""
+        ...
+
+    def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
+        """Law of a new output of each bag."""
+        ...
+
+
+class BagModel(Estimator):
+    """Predictions of individuals and bags from the state that `fit` leaves in `_fitted`."""
+
+    _not_stored: ClassVar[tuple[str, ...]] = ()
+    _fitted: FittedState
+
+    def posterior(self, X: Any, offset: Any = None) -> Any:
+        """Posterior of the rate of individuals with these features."""
+        return self._checked().posterior(X, offset)
+
+    def posterior_bags(self, bags: Bags, offset: Any = None) -> Any:
+        """Posterior of each bag's expected total."""
+        return self._checked().posterior_bags(bags, offset)
+
+    def predictive_bags(self, bags: Bags, trials: Any = None, offset: Any = None) -> Posterior:
+        """Law of a new output of each bag: noise and bag effect included."""
+        return self._checked().predictive_bags(bags, trials, offset)
+
+    def predict(self, bags: Bags, trials: Any = None, offset: Any = None) -> np.ndarray:
+        """Expected output of each bag."""
+        if self._checked().likelihood.name == "binomial":
+            return self.predictive_bags(bags, trials, offset).mean
+        return self.posterior_bags(bags, offset).mean
+
+    def score(self, bags: Bags, y: Any, trials: Any = None, offset: Any = None) -> float:
+        """Mean log predictive density of the outputs of bags."""
+        return float(np.mean(self.predictive_bags(bags, trials, offset).log_prob(bags.align(y, "y"))))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file; `vbagg.load` reads it."""
+        from vbagg.io import save
+
+        self._checked()
+        save(self, path)
+
+    @property
+    def rate_scale_(self) -> float:
+        """Overall rate, by which rates are scaled internally."""
+        return self._checked().rate_scale
+
+    @property
+    def likelihood_parameters_(self) -> dict[str, float]:
+        """Learnt parameters of the likelihood (`tau`, `dispersion`) in the user's units."""
+        return self._checked().learnt()
+
+    def _checked(self) -> Any:
+        if not hasattr(self, "_fitted"):
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call `fit(bags, y)` first.")
+        return self._fitted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,9 @@ from vbagg.elbo import Parameters, Spec
 from vbagg.features import Basis, compiled_basis
 from vbagg.inference import Gaussian
 from vbagg.laws import Law, Mixture
+from vbagg.likelihoods import Likelihood
 from vbagg.models import setup
+from vbagg.models.frame import Frame, drop_inert
 from vbagg.posterior import (
     RATE_LAWS,
     TOTAL_LAWS,
@@ -28,7 +30,6 @@ from vbagg.posterior import (
     draw_rows,
     row_marginals,
 )
-from vbagg.scaling import Scaler
 
 
 @dataclass(frozen=True)
@@ -55,22 +56,23 @@ class Member:
 
     def learnt(self, rate_scale: float) -> dict[str, float]:
         """Likelihood parameters in the user's units."""
-        values = {name: float(np.exp(value)) for name, value in self.parameters.likelihood.items()}
-        if "tau" in values:
-            values["tau"] *= rate_scale**2
-        return values
+        return in_users_units(self.parameters.likelihood, rate_scale)
+
+
+def in_users_units(log_parameters: Mapping[str, Any], rate_scale: float) -> dict[str, float]:
+    """Likelihood parameters from their logarithms in the units of training."""
+    values = {name: float(np.exp(value)) for name, value in log_parameters.items()}
+    if "tau" in values:
+        values["tau"] *= rate_scale**2
+    return values
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Standard units, scale of the rate, and the members of the posterior."""
+    """Units and the members of the posterior."""
 
     members: tuple[Member, ...]
-    scaler: Scaler
-    rate_scale: float
-    base: float
-    feature_names: tuple[str, ...]
-    named: bool
+    frame: Frame
     residual: str
     memory: float
     random_state: int
@@ -80,11 +82,25 @@ class Fitted:
         """What was computed."""
         return self.members[0].spec
 
+    @property
+    def likelihood(self) -> Likelihood:
+        """Density of a bag's output."""
+        return self.spec.likelihood
+
+    @property
+    def rate_scale(self) -> float:
+        """Overall rate, by which rates are scaled."""
+        return self.frame.rate_scale
+
+    def learnt(self) -> dict[str, float]:
+        """Likelihood parameters of the first member in the user's units."""
+        return self.members[0].learnt(self.rate_scale)
+
     def posterior(self, X: Any, offset: Any) -> Posterior:
         """Posterior of the rate of individuals."""
-        rows = self._check_rows(X)
+        rows = self.frame.rows(X)
         link, scale = self.spec.link, self.rate_scale
-        known = setup.latent_offset(link, _check_offset(offset, len(rows)), scale, self.base)
+        known = self.frame.known_of_rows(offset, len(rows))
 
         def law(member: Member) -> Law:
             mean, variance = row_marginals(*member.state, rows, known)
@@ -101,11 +117,10 @@ class Fitted:
 
     def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
         """Law of a new output of each bag."""
-        likelihood, link = self.spec.likelihood, self.spec.link.name
-        if likelihood.name == "binomial" and trials is None:
-            raise ValueError("likelihood 'binomial' needs `trials`: the number examined in each bag.")
+        likelihood, link = self.likelihood, self.spec.link.name
+        self.frame.check_bags(bags)
+        aux = setup.predictive_auxiliary(bags, likelihood, trials)
         chunks = self._bag_chunks(bags, offset)
-        aux = setup.auxiliary(bags.drop_zero_weight(), likelihood, setup.check_trials(bags, trials, likelihood))
 
         def law(member: Member) -> Law:
             M, V, _ = bag_moments(*member.state, chunks)
@@ -117,23 +132,11 @@ class Fitted:
 
         return Posterior(self._mixed(law), self._mixed_draws(draw))
 
-    def standardised(self, bags: Bags, offset: np.ndarray) -> tuple[Bags, np.ndarray]:
-        """Bags in standard units, weights in units of the overall rate, and the known part of `f` of their rows."""
-        link = self.spec.link
-        weight = setup.bag_weights(bags, link).weight * self.rate_scale
-        known = setup.latent_offset(link, offset, self.rate_scale, self.base)
-        return bags.with_arrays(self.scaler.forward(bags.X), weight), known
-
-    def check_bags(self, bags: Any) -> None:
-        """Refuse what is not bags with the columns of the training data."""
-        setup.check_is_bags(bags)
-        self._check_columns(bags)
-
     def _bag_chunks(self, bags: Bags, offset: Any) -> list[Chunk]:
-        self.check_bags(bags)
-        used, rows_offset = setup.drop_inert(bags, offset)
+        self.frame.check_bags(bags)
+        used, rows_offset = drop_inert(bags, offset)
         ones = np.ones(len(bags))
-        ready, known = self.standardised(used, rows_offset)
+        ready, known = self.frame.standardised(used, rows_offset)
         return make_chunks(ready, ones, ones, known, self.residual, random_state=self.random_state)
 
     def _bag_posterior(self, chunks: list[Chunk]) -> BagPosterior:
@@ -180,32 +183,3 @@ class Fitted:
             return np.random.default_rng([seed, 3]).permutation(np.concatenate(parts)) if len(parts) > 1 else parts[0]
 
         return mixed
-
-    def _check_rows(self, X: Any) -> np.ndarray:
-        rows = Bags(X, np.zeros(len(X), dtype=int))
-        self._check_columns(rows)
-        return self.scaler.forward(rows.X)
-
-    def _check_columns(self, bags: Bags) -> None:
-        expected = self.feature_names
-        if bags.n_features != len(expected):
-            raise ValueError(
-                f"The model was fitted with {len(expected)} columns ({', '.join(expected)}); got {bags.n_features}."
-            )
-        if self.named and bags.named and bags.feature_names != expected:
-            raise ValueError(
-                f"The model was fitted with columns {list(expected)}; got {list(bags.feature_names)}."
-                " Reorder or rename them."
-            )
-
-
-def _check_offset(offset: Any, n: int) -> np.ndarray:
-    if offset is None:
-        return np.zeros(n)
-    values = np.asarray(offset, dtype=float)
-    if values.shape != (n,):
-        raise ValueError(f"`offset` must hold {n} numbers, one per row; got shape {values.shape}.")
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise ValueError(f"`offset` must be finite; got {values[bad[0]]} at row {bad[0]}.")
-    return values

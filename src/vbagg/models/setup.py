@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -17,6 +17,8 @@ from vbagg.kernels import Kernel
 from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks
 from vbagg.likelihoods import Likelihood, Normal
 from vbagg.links import Link
+from vbagg.models.base import FittedState
+from vbagg.models.frame import Frame, check_is_bags, drop_inert
 from vbagg.priors import TYPICAL_VARIANCE
 from vbagg.scaling import Scaler
 
@@ -36,16 +38,63 @@ def default_kernel(bags: Bags) -> Kernel:
     return parts[0] if len(parts) == 1 else kernels.Sum(tuple(parts))
 
 
-def drop_inert(bags: Bags, offset: Any) -> tuple[Bags, np.ndarray]:
-    """Bags without zero-weight rows, and the offset of their rows (zero when None)."""
-    values = np.zeros(bags.n_individuals) if offset is None else bags.align_rows(offset, "offset")
-    return bags.drop_zero_weight(), values[bags.weight > 0]
+@dataclass(frozen=True)
+class TrainingData:
+    """Checked data of a fit: bags without zero-weight rows, their outputs, and the units to learn in."""
+
+    bags: Bags
+    offset: np.ndarray
+    y: np.ndarray
+    trials: np.ndarray | None
+    aux: np.ndarray
+    """Second number of each bag, see `auxiliary`."""
+    frame: Frame
 
 
-def check_is_bags(bags: Any) -> None:
-    """Refuse anything but `Bags`."""
-    if not isinstance(bags, Bags):
-        raise TypeError(f"`bags` must be a vbagg.Bags; got {type(bags).__name__}. Use vbagg.Bags(X, bag, weight).")
+def training_data(bags: Any, y: Any, trials: Any, offset: Any, likelihood: Likelihood, link: Link) -> TrainingData:
+    """Check what `fit` was given."""
+    check_is_bags(bags)
+    if len(bags) < 2:
+        raise ValueError(f"`bags` must hold at least 2 bags; got {len(bags)}. One total says nothing of variation.")
+    used, rows_offset = drop_inert(bags, offset)
+    values, n_trials = check_outputs(used, y, trials, likelihood)
+    frame = Frame.fit(used, values, link, n_trials)
+    aux = scaled_auxiliary(used, likelihood, n_trials, frame.rate_scale)
+    return TrainingData(used, rows_offset, values, n_trials, aux, frame)
+
+
+def scaled_auxiliary(bags: Bags, likelihood: Likelihood, trials: np.ndarray | None, rate_scale: float) -> np.ndarray:
+    """`auxiliary` in the units of training, where a learnt `tau` multiplies scaled weights."""
+    aux = auxiliary(bags, likelihood, trials)
+    return aux * rate_scale**2 if "tau" in likelihood.start() else aux
+
+
+def held_out_score(
+    frame: Frame, likelihood: Likelihood, held_out: Any, name: str
+) -> Callable[[FittedState], float] | None:
+    """Function that scores a fitted state by its mean log predictive density on held-out `(bags, y)`.
+
+    A state whose predictions are not finite scores nan.
+    """
+    if held_out is None:
+        return None
+    if not (isinstance(held_out, tuple) and len(held_out) == 2):
+        raise TypeError(f"`{name}` must be a pair (bags, y); got {type(held_out).__name__}.")
+    bags, y = held_out
+    frame.check_bags(bags)
+    if likelihood.name == "binomial":
+        raise ValueError(f"`{name}` cannot carry `trials`; compare binomial models with `score` instead.")
+    outputs, _ = check_outputs(bags, y, None, likelihood)
+    predictive_auxiliary(bags, likelihood, None)  # refuses what does not fit to these bags
+
+    def score(fitted: FittedState) -> float:
+        try:
+            law = fitted.predictive_bags(bags, None, None)
+        except ValueError:  # laws refuse moments that are not finite
+            return float("nan")
+        return float(np.mean(law.log_prob(outputs)))
+
+    return score
 
 
 def check_kernel(kernel: Any) -> None:
@@ -70,10 +119,11 @@ def check_outputs(bags: Bags, y: Any, trials: Any, likelihood: Likelihood) -> tu
     return values, n_trials
 
 
-def training_auxiliary(bags: Bags, likelihood: Likelihood, trials: np.ndarray | None, rate_scale: float) -> np.ndarray:
-    """`auxiliary` in the units of training, where a learnt `tau` multiplies scaled weights."""
-    aux = auxiliary(bags, likelihood, trials)
-    return aux * rate_scale**2 if "tau" in likelihood.start() else aux
+def predictive_auxiliary(bags: Bags, likelihood: Likelihood, trials: Any) -> np.ndarray:
+    """`auxiliary` of bags whose outputs are predicted."""
+    if likelihood.name == "binomial" and trials is None:
+        raise ValueError("likelihood 'binomial' needs `trials`: the number examined in each bag.")
+    return auxiliary(bags.drop_zero_weight(), likelihood, check_trials(bags, trials, likelihood))
 
 
 def auxiliary(bags: Bags, likelihood: Likelihood, trials: np.ndarray | None) -> np.ndarray:
@@ -95,32 +145,9 @@ def known_variances(bags: Bags, tau: Any) -> np.ndarray:
     """The Normal's known `tau` per bag: a number, an array in label order, or a Series that holds all labels."""
     if np.ndim(tau) == 0:
         return np.full(len(bags), float(tau))
-    if hasattr(tau, "index") and tau.index.is_unique and set(bags.labels) <= set(tau.index):
+    if hasattr(tau, "iloc") and tau.index.is_unique and set(bags.labels) <= set(tau.index):
         tau = tau.loc[list(bags.labels)].to_numpy()
     return bags.align(tau, "tau")
-
-
-def bag_weights(bags: Bags, link: Link) -> Bags:
-    """Bags as they enter `T`: the logistic link averages, so its weights sum to one in each bag."""
-    if link.name != "logistic":
-        return bags
-    return bags.with_arrays(weight=bags.weight / bags.totals()[bags.bag])
-
-
-def overall_rate(bags: Bags, y: np.ndarray, link: Link, trials: np.ndarray | None) -> tuple[float, float]:
-    """Scale of the rate, so that `f` is of order one, and the known part of the mean of `f`."""
-    total = bags.totals()
-    if link.name == "logistic":
-        assert trials is not None
-        p = (y.sum() + 0.5) / (trials.sum() + 1)
-        return 1.0, float(np.log(p / (1 - p)))
-    if link.name == "identity":
-        rate = float(total @ y / (total @ total))
-        spread = float(np.sqrt(np.mean((y / total - rate) ** 2)))
-        scale = spread if spread > 1e-9 * abs(rate) else abs(rate) or 1.0
-        return scale, rate / scale
-    rate = float(max(y.sum(), 0.5) / total.sum())
-    return rate, 1.0 if link.name == "square" else 0.0
 
 
 def start_parameters(spec: Spec, landmarks: Any, bags: Bags, scaler: Scaler, random_state: int) -> Parameters:
@@ -203,12 +230,6 @@ def joint_components(components: Sequence[Kernel]) -> tuple[Kernel, ...]:
     exact = [c for c in components if c.exact_features]
     rest = [c for c in components if not c.exact_features]
     return (*exact, kernels.Sum(tuple(rest)) if len(rest) > 1 else rest[0]) if rest else tuple(exact)
-
-
-def latent_offset(link: Link, offset: np.ndarray, rate_scale: float, base: float) -> np.ndarray:
-    """Known part of `f` per row, in the units in which `f` is learnt."""
-    unit = {"identity": rate_scale, "square": np.sqrt(rate_scale)}.get(link.name, 1.0)
-    return base + offset / unit
 
 
 def make_spec(components: tuple[Kernel, ...], likelihood: Likelihood, link: Link, approximation: str) -> Spec:

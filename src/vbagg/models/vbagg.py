@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,25 +17,23 @@ from vbagg import kernels
 from vbagg.bags import Bags
 from vbagg.chunks import Chunk, make_chunks, uniform_residual
 from vbagg.elbo import APPROXIMATIONS
-from vbagg.errors import ConvergenceWarning, NotFittedError, unknown_name
-from vbagg.inference import Adam, Fit, Gaussian, Problem, Validator, average, get_inference
+from vbagg.errors import ConvergenceWarning, unknown_name
+from vbagg.inference import Adam, Fit, Problem, Validator, average, get_inference, run_adam
 from vbagg.kernels import Kernel, Prior
 from vbagg.landmarks import Landmarks
 from vbagg.likelihoods import Likelihood, get_likelihood
 from vbagg.links import Link, get_link
 from vbagg.models import setup
-from vbagg.models.base import Estimator
+from vbagg.models.base import BagModel
 from vbagg.models.fitted import Fitted, Member
-from vbagg.posterior import BagPosterior, Posterior
 from vbagg.priors import make_log_prior
 from vbagg.progress import Report, reporting
 from vbagg.representatives import representative_bags
-from vbagg.scaling import Scaler
 
 DEFAULT_MEMORY = 2e9
 
 
-class VBAgg(Estimator):
+class VBAgg(BagModel):
     """Rates of individuals from totals of bags.
 
     Parameters
@@ -68,6 +65,7 @@ class VBAgg(Estimator):
         Seed of landmark choice, subset residuals and stochastic inference.
     """
 
+    _fitted: Fitted
     _not_stored: ClassVar[tuple[str, ...]] = ("_training_chunks",)
 
     def __init__(
@@ -97,6 +95,7 @@ class VBAgg(Estimator):
         offset: Any = None,
         validation: tuple[Bags, Any] | None = None,
         progress: bool | Report | None = None,
+        early_stop: tuple[Bags, Any] | None = None,
     ) -> Self:
         """Learn from bag outputs.
 
@@ -111,102 +110,65 @@ class VBAgg(Estimator):
         offset
             Known term of `f` per row of the data that made `bags`.
         validation
-            `(bags, y)` held out: decides between starts, and when `adam` stops early.
+            `(bags, y)` held out: decides between starts, learning rates and seeds.
         progress
             None, True, False or a function of one dict per evaluation.
+        early_stop
+            `(bags, y)` held out: decides when `adam` stops.
         """
         likelihood, link = self._check_choices()
-        setup.check_is_bags(bags)
         setup.check_kernel(self.kernel)
-        if len(bags) < 2:
-            raise ValueError(f"`bags` must hold at least 2 bags; got {len(bags)}. One total says nothing of variation.")
         inference = get_inference(self.inference)
-        used, rows_offset = setup.drop_inert(bags, offset)
-        values, n_trials = setup.check_outputs(used, y, trials, likelihood)
+        data = setup.training_data(bags, y, trials, offset, likelihood, link)
+        used, frame = data.bags, data.frame
         kernel = (self.kernel or setup.default_kernel(used)).resolve(used.feature_names)
         options = self.landmarks if isinstance(self.landmarks, Landmarks) else Landmarks()
         components = setup.joint_components(kernel.components()) if options.joint else kernel.components()
         spec = setup.make_spec(components, likelihood, link, self.approximation)
         log_prior = make_log_prior(components, self.priors, link.name)
-        scaler = Scaler.fit(used)
-        rate_scale, base = setup.overall_rate(setup.bag_weights(used, link), values, link, n_trials)
+        memory = DEFAULT_MEMORY if self.memory is None else float(self.memory)
+        residual = uniform_residual(self.residual, used.sizes) if isinstance(inference, Adam) else self.residual
+
+        def fitted(members: Sequence[tuple[float, Fit]]) -> Fitted:
+            built = [Member(w, spec, fit.parameters, fit.q, fit.jitter) for w, fit in members]
+            return Fitted(tuple(built), frame, residual, memory, self.random_state)
+
+        if early_stop is not None and not isinstance(inference, Adam):
+            raise ValueError("`early_stop` goes with inference 'adam'; 'newton' runs until it converges.")
+
+        def scorer(held_out: Any, name: str) -> Validator | None:
+            score = setup.held_out_score(frame, likelihood, held_out, name)
+            return None if score is None else lambda fit: score(fitted([(1.0, fit)]))
+
+        validator, stopper = scorer(validation, "validation"), scorer(early_stop, "early_stop")
         with jax.enable_x64(True):
-            start = setup.start_parameters(spec, self.landmarks, used, scaler, self.random_state)
-            blank = Member(1.0, spec, start, Gaussian(np.zeros(0), np.zeros((0, 0))), ())
-            residual = uniform_residual(self.residual, used.sizes) if isinstance(inference, Adam) else self.residual
-            memory = DEFAULT_MEMORY if self.memory is None else float(self.memory)
-            names, named = used.feature_names, used.named
-            frame = Fitted((blank,), scaler, rate_scale, base, names, named, residual, memory, self.random_state)
-            validator = _validator(frame, validation)
-            aux = setup.training_auxiliary(used, likelihood, n_trials, rate_scale)
-            chunked = partial(make_chunks, y=values, aux=aux, random_state=self.random_state)
-            ready, known = frame.standardised(used, rows_offset)
+            start = setup.start_parameters(spec, self.landmarks, used, frame.scaler, self.random_state)
+            chunked = partial(make_chunks, y=data.y, aux=data.aux, random_state=self.random_state)
+            ready, known = frame.standardised(used, data.offset)
             chunks = chunked(ready, known=known, residual=residual)
-            problem = Problem(spec, chunks, start.landmarks, frame.memory)
+            problem = Problem(spec, chunks, start.landmarks, memory)
             number = getattr(inference, "representatives", None)
             if number is not None and residual != "diagonal" and used.sizes.max() > number:
                 fewer, fewer_known = representative_bags(ready, known, number)
-                problem.rough = Problem(spec, chunked(fewer, known=fewer_known), start.landmarks, frame.memory)
+                problem.rough = Problem(spec, chunked(fewer, known=fewer_known), start.landmarks, memory)
             trainable = setup.trainable(components, start, options.learn)
             # small matrices gain nothing from threads, which would fight with those of the compiled functions
             with reporting(progress, "vbagg") as report, threadpool_limits(1, user_api="blas"):
-                fit = inference.run(
-                    problem,
-                    setup.starting_points(start, components),
-                    trainable,
-                    log_prior,
-                    report,
-                    validator,
-                )
+                if isinstance(inference, Adam):
+                    fit = run_adam(inference, problem, start, trainable, log_prior, report, validator, stopper)
+                else:
+                    starts = setup.starting_points(start, components)
+                    fit = inference.run(problem, starts, trainable, log_prior, report, validator)
                 members = [(1.0, fit)]
                 if self.hyper == "average":
                     members = average(problem, fit, trainable, log_prior, report)
-        self._fitted = _with_members(frame, members)
+        self._fitted = fitted(members)
         self._training_chunks: list[Chunk] | None = chunks
         self._elbo_mc: float | None = None
         self.elbo_, self.status_, self.history_ = fit.elbo, fit.status, fit.history
         if not fit.status.converged:
             warnings.warn(fit.status.message, ConvergenceWarning, stacklevel=2)
         return self
-
-    def posterior(self, X: Any, offset: Any = None) -> Posterior:
-        """Posterior of the rate of individuals with these features."""
-        return self._checked().posterior(X, offset)
-
-    def posterior_bags(self, bags: Bags, offset: Any = None) -> BagPosterior:
-        """Posterior of each bag's expected total."""
-        return self._checked().posterior_bags(bags, offset)
-
-    def predictive_bags(self, bags: Bags, trials: Any = None, offset: Any = None) -> Posterior:
-        """Law of a new output of each bag: noise and bag effect included."""
-        return self._checked().predictive_bags(bags, trials, offset)
-
-    def predict(self, bags: Bags, trials: Any = None, offset: Any = None) -> np.ndarray:
-        """Expected output of each bag."""
-        if self._checked().spec.likelihood.name == "binomial":
-            return self.predictive_bags(bags, trials, offset).mean
-        return self.posterior_bags(bags, offset).mean
-
-    def score(self, bags: Bags, y: Any, trials: Any = None, offset: Any = None) -> float:
-        """Mean log predictive density of the outputs of bags."""
-        return float(np.mean(self.predictive_bags(bags, trials, offset).log_prob(bags.align(y, "y"))))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file; `vbagg.load` reads it."""
-        from vbagg.io import save
-
-        self._checked()
-        save(self, path)
-
-    @property
-    def rate_scale_(self) -> float:
-        """Overall rate, by which rates are scaled internally."""
-        return self._checked().rate_scale
-
-    @property
-    def likelihood_parameters_(self) -> dict[str, float]:
-        """Learnt parameters of the likelihood (`tau`, `dispersion`) in the user's units."""
-        return self._best.learnt(self.rate_scale_)
 
     @property
     def kernel_(self) -> Kernel:
@@ -219,7 +181,7 @@ class VBAgg(Estimator):
     def landmarks_(self) -> list[np.ndarray | None]:
         """Landmarks of each additive component in its own columns and the user's units; None where not needed."""
         components, landmarks = self._best.spec.feature_map.components, self._best.parameters.landmarks
-        scaler = self._checked().scaler
+        scaler = self._checked().frame.scaler
         return [
             None if Z is None else scaler.backward(np.asarray(Z), component.columns_used)
             for component, Z in zip(components, landmarks, strict=True)
@@ -228,11 +190,11 @@ class VBAgg(Estimator):
     @property
     def parameters_(self) -> list[dict[str, Any]]:
         """All learnt parameters as rows of a table: standard units, user's units, relevance of ARD columns."""
-        fitted = self._checked()
+        frame = self._checked().frame
         rows: list[dict[str, Any]] = []
         components, values = self._best.spec.feature_map.components, self._best.parameters.kernel
         for number, (component, value) in enumerate(zip(components, values, strict=True)):
-            for row in kernels.describe(component, value, fitted.feature_names, fitted.scaler.scale):
+            for row in kernels.describe(component, value, frame.feature_names, frame.scaler.scale):
                 rows.append({**row, "component": number})
         for name, number_ in self.likelihood_parameters_.items():
             rows.append(
@@ -261,11 +223,6 @@ class VBAgg(Estimator):
                 self._elbo_mc = problem.at(best.parameters, best.jitter).elbo(best.q)
         return self._elbo_mc
 
-    def _checked(self) -> Fitted:
-        if not hasattr(self, "_fitted"):
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call `fit(bags, y)` first.")
-        return self._fitted
-
     @property
     def _best(self) -> Member:
         return self._checked().members[0]
@@ -284,27 +241,3 @@ class VBAgg(Estimator):
         if self.memory is not None and not (isinstance(self.memory, Real) and self.memory > 0):
             raise ValueError(f"`memory` must be a positive number of bytes, such as 2e9, or None; got {self.memory!r}.")
         return likelihood, link
-
-
-def _with_members(frame: Fitted, members: Sequence[tuple[float, Fit]]) -> Fitted:
-    built = [Member(w, frame.spec, fit.parameters, fit.q, fit.jitter) for w, fit in members]
-    return replace(frame, members=tuple(built))
-
-
-def _validator(frame: Fitted, validation: tuple[Bags, Any] | None) -> Validator | None:
-    """Function that scores a fit by its mean log predictive density on held-out bags."""
-    if validation is None:
-        return None
-    if not (isinstance(validation, tuple) and len(validation) == 2):
-        raise TypeError(f"`validation` must be a pair (bags, y); got {type(validation).__name__}.")
-    bags, y = validation
-    frame.check_bags(bags)
-    if frame.spec.likelihood.name == "binomial":
-        raise ValueError("`validation` cannot carry `trials`; compare binomial models with `score` instead.")
-    outputs, _ = setup.check_outputs(bags, y, None, frame.spec.likelihood)
-
-    def score(fit: Fit, problem: Problem) -> float:
-        law = _with_members(frame, [(1.0, fit)]).predictive_bags(bags, None, None)
-        return float(np.mean(law.log_prob(outputs)))
-
-    return score

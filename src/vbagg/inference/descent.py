@@ -1,0 +1,152 @@
+"""Adam on mini-batches of bags, one compiled call per epoch, whatever is minimised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vbagg.inference.result import require_counts
+from vbagg.progress import Report
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Stochastic gradients on mini-batches of bags.
+
+    Parameters
+    ----------
+    learning_rates, seeds
+        Every combination is run and the best kept: by validation score if a validation set is given to `fit`,
+        by the training objective otherwise.
+    epochs
+        Passes over the bags.
+    batch_size
+        Bags in a mini-batch; None: a tenth of them.
+    early_stopping
+        Stop when the score of the held-out bags has not improved for `patience` epochs, counted from `first_stop`,
+        and go back to the best epoch. The bags are `early_stop` of `fit`, which asks for it by itself, or else
+        its `validation`.
+    record_every
+        Epochs between entries of `history_` (each costs a pass over the data).
+    """
+
+    learning_rates: tuple[float, ...] = (0.01,)
+    seeds: tuple[int, ...] = (0,)
+    epochs: int = 450
+    batch_size: int | None = None
+    early_stopping: bool = False
+    first_stop: int = 150
+    patience: int = 10
+    record_every: int = 10
+
+    def __post_init__(self) -> None:
+        require_counts(self, "epochs", "batch_size", "patience", "record_every")
+
+    def stopping_score(self, stopper: Any, validator: Any) -> Any:
+        """The score that decides when to stop: that of the early-stop bags, of the validation bags, or None."""
+        if stopper is not None:
+            return stopper
+        if self.early_stopping and validator is None:
+            raise ValueError("Adam(early_stopping=True) needs `early_stop=(bags, y)` or `validation=(bags, y)` in fit.")
+        return validator if self.early_stopping else None
+
+
+class Objective(Protocol):
+    """A loss of a mini-batch; hashable, since compiled functions depend on it."""
+
+    def loss(self, state: Any, constants: Any, data: Any, batch: Any) -> jax.Array:
+        """Loss of the bags of one mini-batch, `batch` being one step of what `Descent.batches` gives."""
+        ...
+
+
+@dataclass
+class Run:
+    """Where one learning rate and seed arrived."""
+
+    state: Any
+    epochs: int
+    history: list[dict] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """What is minimised, over what, from where."""
+
+    objective: Objective
+    constants: Any
+    data: Any
+    n_bags: int
+    start: Callable[[int], Any]
+    """Starting state for a seed."""
+    trainable: Any
+    """Flags shaped like the state, True or False for each array."""
+    batches: Callable[[np.ndarray], Callable[[int], Any]] = lambda orders: orders.__getitem__
+    """From the positions (epochs, steps, batch) of all mini-batches to a function that gives those of one epoch."""
+
+    def run(
+        self,
+        options: Adam,
+        rate: float,
+        seed: int,
+        measure: Callable[[Any], dict[str, float]],
+        stopping_score: Callable[[Any], float] | None,
+        report: Report,
+    ) -> Run:
+        """Minimise; `measure` describes a state for the history, `stopping_score` is larger for better states."""
+        state = jax.tree.map(jnp.asarray, self.start(seed))
+        mask = jax.tree.map(lambda free, leaf: np.full(np.shape(leaf), free, np.float32), self.trainable, state)
+        memory = _optimiser().init(state)
+        size = min(self.n_bags, options.batch_size or max(1, self.n_bags // 10))
+        rng = np.random.default_rng(seed)
+        orders = np.stack(
+            [rng.permutation(self.n_bags)[: self.n_bags // size * size] for _ in range(options.epochs)]
+        ).reshape(options.epochs, -1, size)
+        batches = self.batches(orders)
+        run, best, since = Run(state, 0), -np.inf, 0
+        for epoch in range(options.epochs):
+            own = batches(epoch)
+            state, memory = _epoch(self.objective, rate, mask, self.constants, self.data, own, state, memory)
+            done = epoch + 1
+            if done == options.epochs or epoch % options.record_every == 0:
+                run.history.append({"epoch": epoch, "learning_rate": rate, "seed": seed, **measure(state)})
+                report(run.history[-1])
+            if stopping_score is None or done <= options.first_stop:
+                run.state, run.epochs = state, done
+                continue
+            score = stopping_score(state)
+            if score > best:
+                best, since = score, 0
+                run.state, run.epochs = state, done
+            else:
+                since += 1
+            if since >= options.patience:
+                break
+        return run
+
+
+def _optimiser() -> Any:
+    import optax
+
+    return optax.scale_by_adam()
+
+
+@partial(jax.jit, static_argnames=("objective",))
+def _epoch(
+    objective: Objective, rate: Any, mask: Any, constants: Any, data: Any, batches: Any, state: Any, memory: Any
+) -> tuple[Any, Any]:
+    optimiser = _optimiser()
+
+    def step(carry: tuple[Any, Any], batch: Any) -> tuple[tuple[Any, Any], None]:
+        state, memory = carry
+        slopes = jax.grad(objective.loss)(state, constants, data, batch)
+        updates, memory = optimiser.update(jax.tree.map(jnp.multiply, slopes, mask), memory)
+        moved = jax.tree.map(lambda leaf, update: (leaf - rate * update).astype(leaf.dtype), state, updates)
+        return (moved, memory), None
+
+    return jax.lax.scan(step, (state, memory), batches)[0]

@@ -1,0 +1,116 @@
+"""The units in which a model is learnt: standard columns, weights and `f` in units of the overall rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vbagg.bags import Bags
+from vbagg.links import Link
+from vbagg.scaling import Scaler
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Scales learnt from the training data, and the checks that new data fit to them."""
+
+    link: Link
+    scaler: Scaler
+    rate_scale: float
+    """Overall rate, by which rates are divided so that `f` is of order one."""
+    base: float
+    """Known part of the mean of `f`."""
+    feature_names: tuple[str, ...]
+    named: bool
+
+    @classmethod
+    def fit(cls, bags: Bags, y: np.ndarray, link: Link, trials: np.ndarray | None) -> Frame:
+        """Scales of bags without zero-weight rows and their outputs."""
+        rate_scale, base = overall_rate(bag_weights(bags, link), y, link, trials)
+        return cls(link, Scaler.fit(bags), rate_scale, base, bags.feature_names, bags.named)
+
+    def rows(self, X: Any) -> np.ndarray:
+        """Features of individuals in standard units."""
+        rows = Bags(X, np.zeros(len(X), dtype=int))
+        self._check_columns(rows)
+        return self.scaler.forward(rows.X)
+
+    def known(self, offset: np.ndarray) -> np.ndarray:
+        """Known part of `f` per row, in the units in which `f` is learnt."""
+        unit = {"identity": self.rate_scale, "square": np.sqrt(self.rate_scale)}.get(self.link.name, 1.0)
+        return self.base + offset / unit
+
+    def known_of_rows(self, offset: Any, n: int) -> np.ndarray:
+        """The same for a user's offset of `n` individuals, None for zero."""
+        return self.known(_check_offset(offset, n))
+
+    def standardised(self, bags: Bags, offset: np.ndarray) -> tuple[Bags, np.ndarray]:
+        """Bags in standard units, weights in units of the overall rate, and the known part of `f` of their rows."""
+        weight = bag_weights(bags, self.link).weight * self.rate_scale
+        return bags.with_arrays(self.scaler.forward(bags.X), weight), self.known(offset)
+
+    def check_bags(self, bags: Any) -> None:
+        """Refuse what is not bags with the columns of the training data."""
+        check_is_bags(bags)
+        self._check_columns(bags)
+
+    def _check_columns(self, bags: Bags) -> None:
+        expected = self.feature_names
+        if bags.n_features != len(expected):
+            raise ValueError(
+                f"The model was fitted with {len(expected)} columns ({', '.join(expected)}); got {bags.n_features}."
+            )
+        if self.named and bags.named and bags.feature_names != expected:
+            raise ValueError(
+                f"The model was fitted with columns {list(expected)}; got {list(bags.feature_names)}."
+                " Reorder or rename them."
+            )
+
+
+def check_is_bags(bags: Any) -> None:
+    """Refuse anything but `Bags`."""
+    if not isinstance(bags, Bags):
+        raise TypeError(f"`bags` must be a vbagg.Bags; got {type(bags).__name__}. Use vbagg.Bags(X, bag, weight).")
+
+
+def drop_inert(bags: Bags, offset: Any) -> tuple[Bags, np.ndarray]:
+    """Bags without zero-weight rows, and the offset of their rows (zero when None)."""
+    values = np.zeros(bags.n_individuals) if offset is None else bags.align_rows(offset, "offset")
+    return bags.drop_zero_weight(), values[bags.weight > 0]
+
+
+def bag_weights(bags: Bags, link: Link) -> Bags:
+    """Bags as they enter `T`: the logistic link averages, so its weights sum to one in each bag."""
+    if link.name != "logistic":
+        return bags
+    return bags.with_arrays(weight=bags.weight / bags.totals()[bags.bag])
+
+
+def overall_rate(bags: Bags, y: np.ndarray, link: Link, trials: np.ndarray | None) -> tuple[float, float]:
+    """Scale of the rate, so that `f` is of order one, and the known part of the mean of `f`."""
+    total = bags.totals()
+    if link.name == "logistic":
+        assert trials is not None
+        p = (y.sum() + 0.5) / (trials.sum() + 1)
+        return 1.0, float(np.log(p / (1 - p)))
+    if link.name == "identity":
+        rate = float(total @ y / (total @ total))
+        spread = float(np.sqrt(np.mean((y / total - rate) ** 2)))
+        scale = spread if spread > 1e-9 * abs(rate) else abs(rate) or 1.0
+        return scale, rate / scale
+    rate = float(max(y.sum(), 0.5) / total.sum())
+    return rate, 1.0 if link.name == "square" else 0.0
+
+
+def _check_offset(offset: Any, n: int) -> np.ndarray:
+    if offset is None:
+        return np.zeros(n)
+    values = np.asarray(offset, dtype=float)
+    if values.shape != (n,):
+        raise ValueError(f"`offset` must hold {n} numbers, one per row; got shape {values.shape}.")
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise ValueError(f"`offset` must be finite; got {values[bad[0]]} at row {bad[0]}.")
+    return values
