@@ -239,6 +239,70 @@ def test_outputs_by_label_in_any_order(fitted):
     assert np.any(order != np.arange(12))
 
 
+# Models without uncertainty
+
+FEW = vbagg.Adam(learning_rates=(0.05,), epochs=3, batch_size=2)
+BASELINES = {
+    "Constant": {"likelihood": "normal"},
+    "BagPixel": {"likelihood": "normal", "link": "identity", "kernel": FIXED, "landmarks": 4, "inference": FEW},
+    "Nystrom": {"link": "square", "kernel": FIXED, "landmarks": 4, "inference": FEW, "random_state": 2},
+    "ManifoldNN": {"hidden": 3, "manifold": vbagg.Manifold(0.5, bag_strength=0.1, number=8), "inference": FEW},
+}
+each_baseline = pytest.mark.parametrize("name", BASELINES)
+
+
+def baseline(name):
+    return getattr(vbagg, name)(**BASELINES[name])
+
+
+@each_baseline
+def test_parameters_of_baselines_are_those_of_the_constructor(name):
+    model = baseline(name)
+    params = model.get_params()
+    assert BASELINES[name].items() <= params.items()
+    twin = clone(model)
+    assert twin is not model
+    assert twin.get_params() == params
+    assert twin.set_params(likelihood="negative_binomial") is twin
+    assert (twin.likelihood, model.likelihood) == ("negative_binomial", params["likelihood"])
+    with pytest.raises(ValueError, match=rf"{name} has no parameter 'depth'; it has likelihood"):
+        twin.set_params(depth=2)
+    assert repr(model).startswith(f"{name}(")
+
+
+@each_baseline
+def test_baselines_keep_their_parameters_and_forget_earlier_fits(name):
+    bags, y = toy(n_bags=8)
+    model = baseline(name)
+    with pytest.raises(SklearnNotFittedError):
+        check_is_fitted(model)
+    with pytest.raises(NotFittedError, match=rf"This {name} is not fitted yet; call `fit\(bags, y\)` first"):
+        model.predict(bags)
+    original = model.get_params()
+    before = deepcopy(original)
+    assert model.fit(bags, y) is model
+    check_is_fitted(model)
+    after = model.get_params()
+    assert all(after[key] is original[key] for key in original)
+    assert before == after
+    other, other_y = toy(5, n_bags=8)
+    shifted = vbagg.Bags(other.X * [3.0, 0.1] + 7.0, other.bag, other.weight)
+    twice = baseline(name).fit(shifted, 50 * other_y).fit(bags, y)
+    np.testing.assert_array_equal(twice.posterior(bags.X).mean, model.posterior(bags.X).mean)
+    assert twice.score(bags, y) == model.score(bags, y)
+    with pytest.raises(NotFittedError):
+        clone(model).predict(bags)
+
+
+@each_baseline
+def test_cross_validation_of_baselines_is_a_loop_over_bags(name):
+    bags, y = toy()
+    expected = [baseline(name).fit(bags[a], y[a]).score(bags[b], y[b]) for a, b in FOLDS.split(y)]
+    np.testing.assert_array_equal(cross_val_score(baseline(name), bags, y, cv=FOLDS), expected)
+    assert len(set(expected)) == 3
+    assert not jax.config.jax_enable_x64
+
+
 # The host program
 
 
@@ -260,6 +324,7 @@ def test_precision_setting_of_the_host_is_left_alone(fitted):
 def test_importing_the_package_imports_nothing_heavy():
     program = (
         "import sys, vbagg, vbagg.bags, vbagg.models.vbagg, vbagg.io, vbagg.metrics, vbagg.datasets\n"
+        "import vbagg.models.constant, vbagg.models.bagpixel, vbagg.models.network\n"
         "print([name for name in ('pandas', 'sklearn', 'matplotlib', 'optax', 'rich') if name in sys.modules])"
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

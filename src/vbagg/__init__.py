@@ -16,7 +16,12 @@ _HOMES = {
     "Prior": "vbagg.kernels",
     "Newton": "vbagg.inference",
     "Adam": "vbagg.inference",
+    "Manifold": "vbagg.manifold",
     "VBAgg": "vbagg.models.vbagg",
+    "Constant": "vbagg.models.constant",
+    "BagPixel": "vbagg.models.bagpixel",
+    "Nystrom": "vbagg.models.nystrom",
+    "ManifoldNN": "vbagg.models.network",
     "load": "vbagg.io",
 }
 _MODULES = ("datasets", "errors", "kernels", "laws", "likelihoods", "metrics")
@@ -30,6 +35,11 @@ if TYPE_CHECKING:
     from vbagg.io import load
     from vbagg.kernels import Prior
     from vbagg.landmarks import Landmarks
+    from vbagg.manifold import Manifold
+    from vbagg.models.bagpixel import BagPixel
+    from vbagg.models.constant import Constant
+    from vbagg.models.network import ManifoldNN
+    from vbagg.models.nystrom import Nystrom
     from vbagg.models.vbagg import VBAgg
 
 

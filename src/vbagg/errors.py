@@ -9,6 +9,10 @@ class NotFittedError(ValueError, AttributeError):
     """A fitted model was needed."""
 
 
+class NoUncertaintyError(AttributeError):
+    """Uncertainty was asked of a model that has none."""
+
+
 class ConvergenceWarning(UserWarning):
     """A fit stopped before it converged; `model.status_` says what to do."""
 

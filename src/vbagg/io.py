@@ -30,14 +30,25 @@ from vbagg.kernels import Kernel, Prior
 from vbagg.landmarks import Landmarks
 from vbagg.likelihoods import LIKELIHOODS
 from vbagg.links import LINKS
+from vbagg.manifold import Manifold
+from vbagg.models.constant import ConstantFitted
 from vbagg.models.fitted import Fitted, Member
+from vbagg.models.frame import Frame
+from vbagg.models.functions import LandmarkFunction, Network
+from vbagg.models.point import PointFitted
 from vbagg.scaling import Scaler
 
 FORMAT = "vbagg-model"
 VERSION = 1
 DOCUMENT = "model.json"
 SECTIONS = ("package", "model", "parameters", "state")
-MODELS = {"VBAgg": "vbagg.models.vbagg"}
+MODELS = {
+    "VBAgg": "vbagg.models.vbagg",
+    "Constant": "vbagg.models.constant",
+    "BagPixel": "vbagg.models.bagpixel",
+    "Nystrom": "vbagg.models.nystrom",
+    "ManifoldNN": "vbagg.models.network",
+}
 """Estimators that can be stored, and their modules."""
 
 CLASSES: dict[str, type] = {
@@ -46,7 +57,8 @@ CLASSES: dict[str, type] = {
         *LIKELIHOODS.values(),
         *(type(link) for link in LINKS.values()),
         *INFERENCES.values(),
-        *(Landmarks, Prior, Scaler, FeatureMap, Spec, Parameters, Gaussian, Member, Fitted, Status),
+        *(Landmarks, Prior, Scaler, FeatureMap, Spec, Parameters, Gaussian, Frame, Member, Fitted, Status),
+        *(Manifold, LandmarkFunction, Network, PointFitted, ConstantFitted),
     )
 }
 """Dataclasses that may stand in a file; each is stored as its fields."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from vbagg import laws
 from vbagg.chunks import Chunk
 from vbagg.draws import draw_totals
 from vbagg.elbo import Spec
+from vbagg.errors import NoUncertaintyError
 from vbagg.features import Basis, features, residual_block, residual_diagonal
 from vbagg.moments import bag_directions, pixel_moments, stage_pixels
 
@@ -33,6 +34,7 @@ TOTAL_LAWS: dict[str, Any] = {
     "square": laws.Gamma,
     "logistic": laws.Beta,
 }
+UNCERTAIN = ("law", "std", "quantile", "interval", "exceedance", "cdf", "log_prob", "sample", "covariance")
 ROWS_PER_CHUNK = 8192
 DRAWS_PER_CALL = 128
 JOINT_ROWS = 1024
@@ -101,6 +103,27 @@ class BagPosterior(Posterior):
         Between bags it comes from the landmarks alone, by the link's `total_covariance`.
         """
         return self._covariance()
+
+
+class PointEstimate:
+    """One number per row from a model that has no uncertainty: `mean` is its estimate, and there is nothing else."""
+
+    def __init__(self, mean: np.ndarray) -> None:
+        self.mean = mean
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __repr__(self) -> str:
+        return f"PointEstimate({len(self)} rows)"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in UNCERTAIN:
+            raise NoUncertaintyError(
+                f"`{name}` needs a posterior distribution, and this model estimates a single value for each row."
+                " Use vbagg.VBAgg, or `predictive_bags` for the noise of new outputs alone."
+            )
+        raise AttributeError(f"PointEstimate has no attribute {name!r}")
 
 
 @partial(jax.jit, static_argnames="spec")

@@ -1,0 +1,137 @@
+"""Constant: the paper's baseline of one rate in each bag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vbagg.bags import Bags
+from vbagg.inputs import some_bags
+from vbagg.likelihoods import Likelihood, get_likelihood
+from vbagg.models import setup
+from vbagg.models.base import BagModel
+from vbagg.models.frame import check_is_bags
+from vbagg.models.point import noise_alone
+from vbagg.posterior import PointEstimate, Posterior
+
+
+@dataclass(frozen=True)
+class ConstantFitted:
+    """The overall rate, that of each training bag, and the learnt parameters of the noise."""
+
+    likelihood: Likelihood
+    rate_scale: float
+    labels: list[Any]
+    bag_rates: np.ndarray
+    noise: dict[str, float]
+    n_features: int
+
+    def learnt(self) -> dict[str, float]:
+        """Likelihood parameters."""
+        return self.noise
+
+    def posterior(self, X: Any, offset: Any) -> PointEstimate:
+        """The overall rate for every individual."""
+        _no_offset(offset)
+        return PointEstimate(np.full(self.n_rows(X), self.rate_scale))
+
+    def n_rows(self, X: Any) -> int:
+        """Number of individuals, after a check of their features, which make no difference."""
+        rows = Bags(X, np.zeros(len(X), dtype=int))
+        if rows.n_features != self.n_features:
+            raise ValueError(f"The model was fitted with {self.n_features} columns; got {rows.n_features}.")
+        return rows.n_individuals
+
+    def posterior_bags(self, bags: Bags, offset: Any) -> PointEstimate:
+        """Totals of bags taken as new ones."""
+        _no_offset(offset)
+        check_is_bags(bags)
+        share = np.ones(len(bags)) if self.likelihood.name == "binomial" else bags.totals()
+        return PointEstimate(self.rate_scale * share)
+
+    def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
+        """Noise of the outputs of new bags."""
+        totals = self.posterior_bags(bags, offset).mean
+        aux = setup.predictive_auxiliary(bags, self.likelihood, trials)
+        return noise_alone(self.likelihood, totals, self.likelihood.links[0], aux, self.noise)
+
+
+class Constant(BagModel):
+    """`y_a / w_a` for every individual of a training bag, `sum y / sum w` for all others.
+
+    Bags given to `predict`, `score` and the posteriors of bags count as new, whatever their labels; rates of training
+    bags are in `bag_rates_`, and `posterior(X, bag=labels)` gives them to individuals.
+
+    Parameters
+    ----------
+    likelihood
+        As for `VBAgg`. What it learns (`tau`, `dispersion`) is fitted to the training bags around the overall rate.
+    """
+
+    _fitted: ConstantFitted
+
+    def __init__(self, likelihood: str | Likelihood = "poisson") -> None:
+        self.likelihood = likelihood
+
+    def fit(self, bags: Bags, y: Any, trials: Any = None, progress: Any = None) -> Self:
+        """Take the rates of bags."""
+        likelihood = get_likelihood(self.likelihood)
+        check_is_bags(bags)
+        values, n_trials = setup.check_outputs(bags, y, trials, likelihood)
+        exposure = bags.totals() if n_trials is None else n_trials
+        rate = float(values.sum() / exposure.sum())
+        totals = rate * exposure if n_trials is None else np.full(len(bags), rate)
+        noise = _fit_noise(likelihood, values, totals, setup.auxiliary(bags, likelihood, n_trials))
+        # a bag without trials has the overall rate
+        rates = np.divide(values, exposure, out=np.full(len(bags), rate), where=exposure > 0)
+        self._fitted = ConstantFitted(likelihood, rate, bags.labels.tolist(), rates, noise, bags.n_features)
+        return self
+
+    def posterior(self, X: Any, offset: Any = None, bag: Any = None) -> PointEstimate:
+        """Rate of individuals: the overall one, or that of the training bags whose labels `bag` are given."""
+        fitted = self._checked()
+        if bag is None:
+            return fitted.posterior(X, offset)
+        _no_offset(offset)
+        position = {label: at for at, label in enumerate(fitted.labels)}
+        labels = list(bag)
+        unknown = list(dict.fromkeys(label for label in labels if label not in position))
+        if unknown:
+            raise ValueError(f"`bag` must hold labels of training bags; got the unknown {some_bags(unknown)}.")
+        if len(labels) != fitted.n_rows(X):
+            raise ValueError(f"`bag` must hold one label for each of {len(X)} rows; got {len(labels)}.")
+        return PointEstimate(fitted.bag_rates[[position[label] for label in labels]])
+
+    @property
+    def bag_rates_(self) -> np.ndarray:
+        """Rate of each training bag, in label order."""
+        return self._checked().bag_rates
+
+
+def _fit_noise(likelihood: Likelihood, y: np.ndarray, totals: np.ndarray, aux: np.ndarray) -> dict[str, float]:
+    """The single noise parameter, if any, that makes the outputs most likely."""
+    names = list(likelihood.start())
+    if not names:
+        return {}
+    from scipy.optimize import minimize_scalar
+
+    (name,) = names
+    scale = float(np.mean((y - totals) ** 2 / aux)) if name == "tau" else 1.0
+    with jax.enable_x64(True):
+        observed, expected, second = (jnp.asarray(values) for values in (y, totals, aux))
+
+        def loss(log_value: float) -> float:
+            return -float(jnp.sum(likelihood.log_prob(observed, expected, second, {name: jnp.asarray(log_value)})))
+
+        centre = np.log(max(scale, 1e-300))
+        found = minimize_scalar(loss, bounds=(centre - 15, centre + 15), method="bounded", options={"xatol": 1e-8})
+    return {name: float(np.exp(found.x))}
+
+
+def _no_offset(offset: Any) -> None:
+    if offset is not None:
+        raise ValueError("`offset` does not go with a constant rate.")

@@ -1,0 +1,348 @@
+"""Models that give one rate per individual and no uncertainty: weights that minimise a penalised bag loss.
+
+`loss = l0 / b + (penalty |weights|^2 / 2 - log prior) / n_bags + lambda_1 l1 / n^2 + lambda_2 l2 / b^2`, where `l0` is
+minus the log likelihood of the `b` bags of a mini-batch, `l1` the manifold term of its `n` individuals and `l2` that of
+its bags (MATH section 7).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vbagg import manifold as manifolds
+from vbagg.bags import Bags
+from vbagg.chunks import round_up
+from vbagg.elbo import Parameters
+from vbagg.inference import Adam, Descent, Run, Status, get_inference
+from vbagg.likelihoods import Likelihood, get_likelihood
+from vbagg.links import get_link
+from vbagg.manifold import Manifold
+from vbagg.models import setup
+from vbagg.models.base import BagModel
+from vbagg.models.fitted import in_users_units
+from vbagg.models.frame import Frame, drop_inert
+from vbagg.models.functions import LatentFunction
+from vbagg.posterior import PointEstimate, Posterior
+from vbagg.priors import LogPrior
+from vbagg.progress import Report, reporting
+
+ROWS_PER_CHUNK = 65536
+
+
+@dataclass(frozen=True)
+class PointFitted:
+    """A latent function with its learnt weights."""
+
+    frame: Frame
+    likelihood: Likelihood
+    function: LatentFunction
+    weights: Any
+    parameters: Parameters
+
+    @property
+    def rate_scale(self) -> float:
+        """Overall rate, by which rates are scaled."""
+        return self.frame.rate_scale
+
+    def learnt(self) -> dict[str, float]:
+        """Likelihood parameters in the user's units."""
+        return in_users_units(self.parameters.likelihood, self.rate_scale)
+
+    def posterior(self, X: Any, offset: Any) -> PointEstimate:
+        """Rates of individuals."""
+        rows = self.frame.rows(X)
+        return PointEstimate(self.rate_scale * self._rates(rows, self.frame.known_of_rows(offset, len(rows))))
+
+    def posterior_bags(self, bags: Bags, offset: Any) -> PointEstimate:
+        """Totals of bags."""
+        self.frame.check_bags(bags)
+        used, rows_offset = drop_inert(bags, offset)
+        ready, known = self.frame.standardised(used, rows_offset)
+        return PointEstimate(ready.sum_by_bag(ready.weight * self._rates(ready.X, known)))
+
+    def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
+        """Law of a new output of each bag as if the rates were known: noise alone."""
+        totals = self.posterior_bags(bags, offset).mean
+        aux = setup.predictive_auxiliary(bags, self.likelihood, trials)
+        return noise_alone(self.likelihood, totals, self.frame.link.name, aux, self.learnt())
+
+    def _rates(self, rows: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """`Psi(f)` of rows in standard units, in chunks."""
+        rates = np.empty(len(rows))
+        with jax.enable_x64(True):
+            for start in range(0, len(rows), ROWS_PER_CHUNK):
+                part = slice(start, start + ROWS_PER_CHUNK)
+                short = round_up(len(rows[part]), 1) - len(rows[part])
+                X = np.pad(rows[part], ((0, short), (0, 0)), mode="edge").astype(np.float32)
+                f = np.asarray(_latent(self.function, self.weights, self.parameters, X), float)
+                rates[part] = self.frame.link.value(known[part] + f[: len(rows[part])])
+        return rates
+
+
+def noise_alone(
+    likelihood: Likelihood, totals: np.ndarray, link: str, aux: np.ndarray, learnt: dict[str, float]
+) -> Posterior:
+    """Law of outputs for known totals."""
+    law = likelihood.predictive(totals, np.zeros_like(totals), link, aux, learnt)
+
+    def draw(n: int, seed: int) -> np.ndarray:
+        return likelihood.simulate(np.tile(totals, (n, 1)), aux, learnt, np.random.default_rng(seed))
+
+    return Posterior(law, draw)
+
+
+@partial(jax.jit, static_argnames="function")
+def _latent(function: LatentFunction, weights: Any, parameters: Parameters, X: Any) -> jax.Array:
+    return function.apply(weights, parameters, X)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class FlatBags:
+    """All individuals one after another, and the numbers of each bag."""
+
+    X: Any
+    weight: Any
+    known: Any
+    y: Any
+    aux: Any
+    similar: Any = None
+    """(n, k) features whose products say how alike individuals are, None without that term."""
+
+
+@dataclass(frozen=True)
+class BagLoss:
+    """Penalised loss of a mini-batch."""
+
+    function: LatentFunction
+    likelihood: Likelihood
+    link: Any
+    log_prior: LogPrior
+    bag_similarity: bool
+
+    def log_probs(self, state: Any, data: FlatBags, batch: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
+        """Log density of each bag of a mini-batch, and the learnt part of `f` of its individuals."""
+        rows, slot, bag = batch["rows"], batch["slot"], batch["bag"]
+        f = self.function.apply(state["weights"], state["parameters"], data.X[rows])
+        rate = batch["inside"] * data.weight[rows] * self.link.value(f + data.known[rows])
+        T = jax.ops.segment_sum(rate.astype(jnp.float64), slot, len(bag))
+        return self.likelihood.log_prob(data.y[bag], T, data.aux[bag], state["parameters"].likelihood), f
+
+    def loss(self, state: Any, constants: Any, data: FlatBags, batch: dict[str, Any]) -> jax.Array:
+        """Loss of the module's first line."""
+        log_probs, f = self.log_probs(state, data, batch)
+        b, n = len(batch["bag"]), jnp.sum(batch["inside"])
+        prior = constants["penalty"] * self.function.penalty(state["weights"])
+        prior = prior - self.log_prior.density(state["parameters"])
+        total = -jnp.mean(log_probs) + prior / len(data.y)
+        if data.similar is not None:
+            inside = batch["inside"]
+            F = inside[:, None] * data.similar[batch["rows"]]
+            # the form does not see a constant, which would cost precision
+            centred = inside * (f - jnp.sum(inside * f) / n)
+            total += constants["strength"] * manifolds.laplacian_form(centred, F) / n**2
+        if self.bag_similarity:
+            size = jax.ops.segment_sum(batch["inside"], batch["slot"], b)
+            mean = jax.ops.segment_sum(batch["inside"] * f, batch["slot"], b) / size
+            K = constants["bag_kernel"][batch["bag"]][:, batch["bag"]]
+            total += constants["bag_strength"] * manifolds.bag_laplacian_form(mean, K) / b**2
+        return total
+
+
+@partial(jax.jit, static_argnames="objective")
+def _mean_log_prob(objective: BagLoss, state: Any, data: FlatBags, batches: Any) -> jax.Array:
+    def one(batch: Any) -> jax.Array:
+        return jnp.sum(batch["counts"] * objective.log_probs(state, data, batch)[0])
+
+    return jnp.sum(jax.lax.map(one, batches)) / len(data.y)
+
+
+class PointModel(BagModel):
+    """Common `fit` of the models in `nystrom`, `network` and `bagpixel`."""
+
+    _fitted: PointFitted
+    likelihood: str | Likelihood
+    link: str
+    penalty: float
+    manifold: Manifold | None
+    inference: Any
+    random_state: int
+
+    def fit(
+        self,
+        bags: Bags,
+        y: Any,
+        trials: Any = None,
+        offset: Any = None,
+        validation: tuple[Bags, Any] | None = None,
+        progress: bool | Report | None = None,
+        early_stop: tuple[Bags, Any] | None = None,
+        bag_covariates: Any = None,
+    ) -> Self:
+        """Learn from bag outputs.
+
+        Parameters
+        ----------
+        bags, y, trials, offset, progress
+            As for `VBAgg`.
+        validation
+            `(bags, y)` held out: decides between learning rates and seeds.
+        early_stop
+            `(bags, y)` held out: decides when to stop.
+        bag_covariates
+            (b, k) covariates of whole bags, in label order, for the manifold term on bags.
+        """
+        likelihood, link = get_likelihood(self.likelihood), get_link(self.link)
+        likelihood.check_link(link.name)
+        options = _check_options(self)
+        data = setup.training_data(bags, y, trials, offset, likelihood, link)
+        covariates = manifolds.check_bag_covariates(data.bags, bag_covariates)
+        frame = data.frame
+        viewed, viewed_offset = self._training_view(data.bags, data.offset)
+        ready, known = frame.standardised(viewed, viewed_offset)
+        with jax.enable_x64(True):
+            function, start, trainable, log_prior = self._structure(data, likelihood)
+            similar, constants = _manifold_terms(self.manifold, ready, covariates, self.random_state)
+            constants["penalty"] = float(self.penalty)
+            objective = BagLoss(function, likelihood, link, log_prior, "bag_kernel" in constants)
+            aux = setup.scaled_auxiliary(viewed, likelihood, data.trials, frame.rate_scale)
+            flat = replace(_flat(ready, known, data.y, aux), similar=similar)
+            everything = Batches(ready).everything()
+
+            def state(seed: int) -> Any:
+                weights = function.start(start, ready.n_features, seed + self.random_state)
+                return {"weights": weights, "parameters": start}
+
+            flags = {"weights": jax.tree.map(lambda _: True, state(0)["weights"]), "parameters": trainable}
+            descent = Descent(objective, constants, flat, len(ready), state, flags, Batches(ready))
+
+            def fitted(state: Any) -> PointFitted:
+                weights, parameters = (jax.tree.map(np.asarray, state[name]) for name in ("weights", "parameters"))
+                return PointFitted(frame, likelihood, function, weights, parameters)
+
+            def training_score(state: Any) -> float:
+                return float(_mean_log_prob(objective, state, flat, everything))
+
+            stopper = self._stopper(objective, frame, early_stop)
+            validator = _validator(setup.held_out_score(frame, likelihood, validation, "validation"), fitted)
+            stopping = options.stopping_score(stopper, validator)
+            runs: list[Run] = []
+            with reporting(progress, type(self).__name__) as report:
+                for rate in options.learning_rates:
+                    for seed in options.seeds:
+                        measure = lambda state: {"log_prob": training_score(state)}  # noqa: E731
+                        runs.append(descent.run(options, rate, seed, measure, stopping, report))
+            scores = [(validator or training_score)(run.state) for run in runs]
+        if np.isnan(scores).all():
+            raise FloatingPointError("No run stayed finite; try smaller `learning_rates` of Adam.")
+        best = runs[int(np.nanargmax(scores))]
+        self._fitted = fitted(best.state)
+        self.history_ = best.history
+        message = f"Ran {best.epochs} epochs; stochastic gradients do not test convergence."
+        self.status_ = Status(True, message, best.epochs, 0, tuple(scores))
+        return self
+
+    @abstractmethod
+    def _structure(
+        self, data: setup.TrainingData, likelihood: Likelihood
+    ) -> tuple[LatentFunction, Parameters, Parameters, LogPrior]:
+        """Latent function, starting parameters, which of them are learnt, and their prior."""
+
+    def _training_view(self, bags: Bags, offset: np.ndarray) -> tuple[Bags, np.ndarray]:
+        """Bags as the loss sees them, in the user's units, and the offset of their individuals."""
+        return bags, offset
+
+    def _stopper(
+        self, objective: BagLoss, frame: Frame, early_stop: tuple[Bags, Any] | None
+    ) -> Callable[[Any], float] | None:
+        """Mean log density of the early-stop bags, as the loss sees them."""
+        if setup.held_out_score(frame, objective.likelihood, early_stop, "early_stop") is None:
+            return None
+        assert early_stop is not None
+        used, offset = self._training_view(*drop_inert(early_stop[0], None))
+        ready, known = frame.standardised(used, offset)
+        aux = setup.scaled_auxiliary(used, objective.likelihood, None, frame.rate_scale)
+        flat = _flat(ready, known, early_stop[0].align(early_stop[1]), aux)
+        everything = Batches(ready).everything()
+        return lambda state: float(_mean_log_prob(objective, state, flat, everything))
+
+
+@dataclass(frozen=True)
+class Batches:
+    """From positions of bags to the rows of their individuals, padded to one length."""
+
+    bags: Bags
+
+    def __call__(self, orders: np.ndarray) -> Callable[[int], dict[str, np.ndarray]]:
+        """Function that gives the mini-batches of one epoch, of positions (epochs, steps, b)."""
+        length = round_up(int(self.bags.sizes[orders].sum(axis=-1).max()))
+        return lambda epoch: self._rows(orders[epoch], length)
+
+    def everything(self) -> dict[str, np.ndarray]:
+        """All bags in a few steps, the last one filled up with bags that do not count."""
+        n_bags = len(self.bags)
+        steps = min(n_bags, 1 + self.bags.n_individuals // ROWS_PER_CHUNK)
+        size = -(-n_bags // steps)
+        positions = np.arange(steps * size)
+        counts = (positions < n_bags).astype(np.float32)
+        steps_of_bags = np.minimum(positions, n_bags - 1).reshape(steps, size)
+        length = round_up(int(self.bags.sizes[steps_of_bags].sum(axis=-1).max()))
+        return {**self._rows(steps_of_bags, length), "counts": counts.reshape(steps, size)}
+
+    def _rows(self, positions: np.ndarray, length: int) -> dict[str, np.ndarray]:
+        """Rows, whether they are inside, and the slot of their bag, for positions (steps, b)."""
+        rows = np.zeros((len(positions), length), np.int32)
+        slot, inside = np.zeros_like(rows), np.zeros(rows.shape, np.float32)
+        for step, own in enumerate(positions):
+            sizes = self.bags.sizes[own]
+            count, first = sizes.sum(), np.cumsum(sizes) - sizes
+            rows[step, :count] = np.arange(count) + np.repeat(self.bags.starts[own] - first, sizes)
+            slot[step, :count] = np.repeat(np.arange(len(own)), sizes)
+            inside[step, :count] = 1.0
+        return {"rows": rows, "slot": slot, "inside": inside, "bag": positions.astype(np.int32)}
+
+
+def _flat(bags: Bags, known: np.ndarray, y: np.ndarray, aux: np.ndarray) -> FlatBags:
+    X, weight, known = (np.asarray(values, np.float32) for values in (bags.X, bags.weight, known))
+    return FlatBags(X, weight, known, y, aux)
+
+
+def _manifold_terms(
+    options: Manifold | None, bags: Bags, covariates: np.ndarray | None, seed: int
+) -> tuple[np.ndarray | None, dict[str, Any]]:
+    """Features of the individuals, if these are compared, and the strengths and bag kernel of the terms in use."""
+    constants: dict[str, Any] = {}
+    if covariates is not None and (options is None or options.bag_strength == 0):
+        raise ValueError("`bag_covariates` needs a `manifold` with `bag_strength` above zero, which compares bags.")
+    if options is None or (options.strength == 0 and options.bag_strength == 0):
+        return None, constants
+    similar = manifolds.similarity_features(options, bags, seed)
+    if options.bag_strength > 0:
+        constants["bag_kernel"] = manifolds.bag_kernel(similar, bags, covariates)
+        constants["bag_strength"] = options.bag_strength
+    if options.strength == 0:
+        return None, constants
+    return similar, {**constants, "strength": options.strength}
+
+
+def _validator(score: Callable | None, fitted: Callable[[Any], PointFitted]) -> Callable[[Any], float] | None:
+    return None if score is None else lambda state: score(fitted(state))
+
+
+def _check_options(model: PointModel) -> Adam:
+    inference = get_inference(model.inference)
+    if not isinstance(inference, Adam):
+        raise ValueError(f"`inference` of {type(model).__name__} must be 'adam' or a vbagg.Adam; got {inference!r}.")
+    if not model.penalty >= 0:
+        raise ValueError(f"`penalty` must be non-negative; got {model.penalty!r}.")
+    if model.manifold is not None and not isinstance(model.manifold, Manifold):
+        raise TypeError(f"`manifold` must be a vbagg.Manifold or None; got {model.manifold!r}.")
+    return inference
