@@ -138,7 +138,7 @@ def test_gradient_vanishes_at_the_solution(x64, solved, name):
     _, staged, solution = solved[name]
     assert solution.converged
     assert np.abs(slopes_by_differences(staged, solution.q)).max() < 5e-3
-    start = laplace_start(staged, np.zeros(7))
+    start = laplace_start(staged, [np.zeros(7)])
     assert np.abs(slopes_by_differences(staged, start)).max() > 0.05
 
 
@@ -146,7 +146,7 @@ def test_gradient_vanishes_at_the_solution(x64, solved, name):
 def test_solution_improves_on_the_laplace_start(x64, solved, name):
     _, staged, solution = solved[name]
     assert solution.elbo == pytest.approx(staged.elbo(solution.q), abs=1e-4)
-    assert solution.elbo > staged.elbo(laplace_start(staged, np.zeros(7))) + 1e-3
+    assert solution.elbo > staged.elbo(laplace_start(staged, [np.zeros(7)])) + 1e-3
 
 
 @each_case
@@ -236,13 +236,25 @@ class Quadratic:
 
 
 def test_a_useless_start_of_the_mode_is_replaced_by_zero():
-    found = laplace_start(Quadratic(5.0), np.full(2, 70.0))
+    found = laplace_start(Quadratic(5.0), [np.full(2, 70.0)])
     np.testing.assert_allclose(found.mu, 1.0, atol=0.1)
     np.testing.assert_allclose(found.covariance, np.diag([1.0, 0.5]))
 
 
+def test_the_mode_is_sought_from_the_better_start():
+    tried = []
+
+    class Watched(Quadratic):
+        def gauss_newton(self, v):
+            tried.append(float(v[0]))
+            return super().gauss_newton(v)
+
+    laplace_start(Watched(5.0), [np.full(2, 4.0), np.full(2, 2.0)])
+    assert tried[:3] == [4.0, 2.0, 2.0]
+
+
 def test_a_mode_that_cannot_be_found_leaves_the_prior():
-    found = laplace_start(Quadratic(-1.0), np.full(2, 70.0))
+    found = laplace_start(Quadratic(-1.0), [np.full(2, 70.0)])
     np.testing.assert_array_equal(found.mu, 0.0)
     np.testing.assert_array_equal(found.covariance, np.eye(2))
 
@@ -387,11 +399,40 @@ def test_unconverged_fit_says_so_and_warns(counts):
 
 
 def test_adam_needs_what_it_asks_for(counts):
-    with pytest.raises(ValueError, match="early_stopping=True\\) needs `validation"):
+    with pytest.raises(ValueError, match="early_stopping=True\\) needs `early_stop"):
         model(Adam(early_stopping=True)).fit(*counts)
     assert get_inference("adam") == Adam()
     with pytest.raises(ValueError, match="`inference` must be one of 'newton', 'adam'; got 'mcmc'"):
         get_inference("mcmc")
+
+
+def test_adam_stops_early_at_the_best_epoch_of_held_out_bags(counts):
+    bags, y = counts
+    overall = y.sum() / bags.totals().sum() * bags.totals()
+    held_out = bags, np.round(0.2 * y + 0.8 * overall)
+    options = Adam(learning_rates=(0.1,), epochs=20, batch_size=4, first_stop=3, patience=3, record_every=50)
+    scores = {}
+    for epochs in range(4, 20):
+        scores[epochs] = model(replace(options, epochs=epochs)).fit(bags, y).score(*held_out)
+        best = max(scores, key=scores.get)
+        if epochs - best == options.patience:
+            break
+    assert 4 < best < epochs < 19
+    early = model(options).fit(bags, y, early_stop=held_out)
+    validated = model(replace(options, early_stopping=True)).fit(bags, y, validation=held_out)
+    for stopped in (early, validated):
+        assert stopped.status_.iterations == best
+        assert stopped.score(*held_out) == pytest.approx(scores[best], rel=1e-6)
+
+
+def test_adam_ignores_runs_that_overflow(counts):
+    options = Adam(learning_rates=(1e5, 0.01), epochs=3, batch_size=4)
+    for held_out in (None, (counts[0][:3], counts[1][:3])):
+        kept = model(options).fit(*counts, validation=held_out)
+        assert np.isnan(kept.status_.starts[0])
+        assert kept.elbo_ == model(replace(options, learning_rates=(0.01,))).fit(*counts).elbo_
+        with pytest.raises(FloatingPointError, match="No run stayed finite; try smaller `learning_rates`"):
+            model(replace(options, learning_rates=(1e5,))).fit(*counts, validation=held_out)
 
 
 def fit_with(objective, converged=True):
@@ -407,4 +448,4 @@ def test_best_of_several_fits_is_kept_and_disagreement_reported(x64, example):
     assert "2 starts disagree by 2.0 nats" in chosen.status.message
     assert chosen.status.starts == (-12.0, -10.0)
     assert choose(fits, problem, None).objective == -10.0
-    assert choose(fits[:2], problem, lambda fit, problem: -fit.objective).objective == -12.0
+    assert choose(fits[:2], problem, lambda fit: -fit.objective).objective == -12.0

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 
 from vbagg.kernels import Kernel, Linear
 
@@ -98,6 +99,42 @@ def features(feature_map: FeatureMap, basis: Basis, X: Array) -> Array:
         else:
             columns.append(component.matrix(params, X, Z) @ inverse.T)
     return jnp.concatenate(columns, axis=-1)
+
+
+def combine_features(feature_map: FeatureMap, basis: Basis, X: Array, v: Array) -> Array:
+    """`A v` (n) in the precision of X and without `A`: the weights are brought to the landmarks first."""
+    total = feature_map.mean_sd * v[0]
+    at = 1
+    for component, params, Z, inverse in zip(
+        feature_map.components, basis.kernel, basis.landmarks, basis.inverse_factor, strict=True
+    ):
+        if inverse is None:
+            assert isinstance(component, Linear)
+            own = component.features(params, X)
+            total = total + own @ v[at : at + own.shape[-1]].astype(X.dtype)
+            at += own.shape[-1]
+        else:
+            at_landmarks = inverse.T @ v[at : at + len(Z)]
+            total = total + component.matrix(params, X, Z.astype(X.dtype)) @ at_landmarks.astype(X.dtype)
+            at += len(Z)
+    return total
+
+
+def carry_weights(feature_map: FeatureMap, old: Basis, new: Basis, v: np.ndarray) -> np.ndarray:
+    """Weights that give `f` the same values at the landmarks (and the same slopes) with other kernel parameters."""
+    carried = [v[:1]]
+    at = 1
+    for i, component in enumerate(feature_map.components):
+        if component.exact_features:
+            width = len(component.columns_used)
+            scale = np.exp(0.5 * (np.asarray(old.kernel[i]["variance"]) - np.asarray(new.kernel[i]["variance"])))
+            carried.append(scale * v[at : at + width])
+        else:
+            width = len(new.landmarks[i])
+            values = scipy.linalg.solve_triangular(np.asarray(old.inverse_factor[i]), v[at : at + width], lower=True)
+            carried.append(np.asarray(new.inverse_factor[i]) @ values)
+        at += width
+    return np.concatenate(carried)
 
 
 def residual_diagonal(feature_map: FeatureMap, basis: Basis, X: Array, A: Array) -> Array:

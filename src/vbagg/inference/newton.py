@@ -121,7 +121,7 @@ class _Search:
         best = self.profile.best
         point = self.profile(x, self.precision)
         gain = np.inf if best is None else abs(point.value - best.value)
-        self.precision = float(np.clip(1e-3 * gain, 1e-5, ROUGH_PRECISION))
+        self.precision = float(np.clip(1e-3 * gain, 1e-5, 10 * ROUGH_PRECISION))
         self.history.append(
             {
                 "start": self.number,

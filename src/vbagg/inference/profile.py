@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbagg.elbo import Parameters
-from vbagg.inference.problem import Problem
+from vbagg.features import carry_weights, compiled_basis
+from vbagg.inference.problem import Problem, StagedProblem
 from vbagg.inference.result import FlatParameters
 from vbagg.inference.weights import Solution, solve_weights
 from vbagg.priors import LogPrior
@@ -39,7 +40,7 @@ class Profile:
         parameters = self.flat.unravel(x)
         staged = self.problem.at(parameters)
         warm = None if self.best is None else self.best.solution
-        solution = solve_weights(staged, warm, precision)
+        solution = solve_weights(staged, warm, precision, carried=self._carried(staged))
         prior, prior_slopes = self.log_prior(parameters)
         value = solution.elbo + prior
         slopes = np.zeros_like(x)
@@ -49,6 +50,17 @@ class Profile:
         if np.isfinite(value) and (self.best is None or value > self.best.value):
             self.best = point
         return point
+
+    def _carried(self, staged: StagedProblem) -> np.ndarray | None:
+        """Mean of the best weights, carried over to the parameters of `staged`."""
+        if self.best is None:
+            return None
+        feature_map, best = self.problem.spec.feature_map, self.best
+        old, new = (
+            compiled_basis(feature_map, parameters.kernel, parameters.landmarks, jitter)
+            for parameters, jitter in ((best.parameters, best.jitter), (staged.parameters, staged.jitter))
+        )
+        return carry_weights(feature_map, old, new, best.solution.q.mu)
 
 
 def solve_in_full(problem: Problem, point: Point, precision: float) -> tuple[Solution, float, tuple[float, ...]]:

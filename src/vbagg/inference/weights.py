@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +14,8 @@ SMALLEST_PRECISION = 1e-2
 """Eigenvalues of the target precision are clipped here; the prior's are 1."""
 ROUNDING = 1e-4
 """Gain, in nats, that may be lost in the rounding of float32 sums."""
+CLOSE = 1e-4
+"""Relative gain below which the mode is near enough to start from."""
 MEMORY = 5
 """Past steps that the acceleration combines."""
 
@@ -29,7 +32,11 @@ class Solution:
 
 
 def solve_weights(
-    problem: StagedProblem, warm: Solution | None = None, tolerance: float = 1e-5, max_steps: int = 60
+    problem: StagedProblem,
+    warm: Solution | None = None,
+    tolerance: float = 1e-5,
+    max_steps: int = 60,
+    carried: np.ndarray | None = None,
 ) -> Solution:
     """Maximise the ELBO over `q` for fixed parameters.
 
@@ -37,7 +44,9 @@ def solve_weights(
     correction is applied to it: it changes little between neighbouring parameters.
     """
     slack = tolerance + problem.problem.noise
-    mode = laplace_start(problem, np.zeros(problem.problem.n_features) if warm is None else warm.q.mu)
+    zero = np.zeros(problem.problem.n_features)
+    starts = [v for v in (carried, None if warm is None else warm.q.mu) if v is not None]
+    mode = laplace_start(problem, starts or [zero])
     anchor = natural_parameters(mode)
     state = _State(problem, mode)
     warmed = warm is not None and state.attempt(anchor + warm.correction, np.inf) is not None
@@ -52,14 +61,19 @@ def solve_weights(
     return Solution(state.q, state.elbo, max_steps, False, state.natural - anchor)
 
 
-def laplace_start(problem: StagedProblem, start: np.ndarray, max_steps: int = 30) -> Gaussian:
-    """Mode of the weights by damped Gauss-Newton and the curvature there; from zero if `start` leads nowhere."""
-    for v in (start, np.zeros_like(start)):
+def laplace_start(problem: StagedProblem, starts: Sequence[np.ndarray], max_steps: int = 30) -> Gaussian:
+    """Mode of the weights by damped Gauss-Newton and the curvature there, from the best start or else from zero."""
+    zero = np.zeros_like(starts[0])
+    best = starts[0]
+    if len(starts) > 1:
+        values = [problem.gauss_newton(v)[0] for v in starts]
+        best = starts[int(np.argmax(np.where(np.isfinite(values), values, -np.inf)))]
+    for v in (best, zero):
         try:
             return _climb(problem, v, max_steps)
         except np.linalg.LinAlgError:
             continue
-    return Gaussian(np.zeros_like(start), np.eye(len(start)))
+    return Gaussian(zero, np.eye(len(zero)))
 
 
 def _climb(problem: StagedProblem, v: np.ndarray, max_steps: int) -> Gaussian:
@@ -79,7 +93,7 @@ def _climb(problem: StagedProblem, v: np.ndarray, max_steps: int) -> Gaussian:
             break
         v = v + damping * step
         gain, (value, slope, precision) = trial[0] - value, trial
-        if gain < 0.01:
+        if gain < CLOSE * max(abs(value), 100.0):
             break
     return _gaussian(v, _cholesky(precision))
 
