@@ -16,11 +16,14 @@ import numpy as np
 
 import vbagg
 from vbagg import metrics
+from vbagg.experiments.pictures import roll_side
 
 if TYPE_CHECKING:
-    from vbagg.datasets import AggregateData
+    from vbagg.datasets import SimulatedData
     from vbagg.models.vbagg import VBAgg
     from vbagg.posterior import Posterior
+
+FEWEST_BAGS = 10
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,26 +34,30 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the data")
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of the figure (default demo/)")
     options = parser.parse_args(arguments)
-    if options.bags < 10:
-        parser.error(f"--bags must be at least 10; got {options.bags}")
+    if options.bags < FEWEST_BAGS:
+        parser.error(f"--bags must be at least {FEWEST_BAGS}; got {options.bags}")
+    demonstrate(options.bags, options.link, options.seed, options.out)
+    return 0
 
-    data = vbagg.datasets.swiss_roll(n_bags=options.bags, seed=options.seed)
-    test = vbagg.datasets.swiss_roll(n_bags=options.bags, seed=options.seed, part="test")
+
+def demonstrate(n_bags: int, link: str, seed: int, out: Path) -> None:
+    """Fit, print scores, and draw ``swiss_roll.png`` into ``out``."""
+    out.mkdir(parents=True, exist_ok=True)
+    data = vbagg.datasets.swiss_roll(n_bags=n_bags, seed=seed)
+    test = vbagg.datasets.swiss_roll(n_bags=n_bags, seed=seed, part="test")
     print(f"{len(data.bags)} bags, {data.bags.n_individuals} individuals, {data.y.sum():.0f} events in all")
-    model = vbagg.VBAgg("poisson", options.link, kernel=vbagg.kernels.RBF())
+    model = vbagg.VBAgg("poisson", link, kernel=vbagg.kernels.RBF())
     began = time.perf_counter()
     model.fit(data.bags, data.y)
     print(f"fitted in {time.perf_counter() - began:.1f} s: {model.status_.message}")
     posterior = model.posterior(data.bags.X)
     report(data, test, model, posterior)
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "swiss_roll.png"
+    path = out / "swiss_roll.png"
     draw(data, posterior, path)
     print(f"figure: {path}")
-    return 0
 
 
-def report(data: AggregateData, test: AggregateData, model: VBAgg, posterior: Posterior) -> None:
+def report(data: SimulatedData, test: SimulatedData, model: VBAgg, posterior: Posterior) -> None:
     """Print scores of individuals against the known rates, beside the constant model's, and of unseen bags."""
     constant = (data.y / data.bags.totals())[data.bags.bag]
     print("\nindividuals (never seen)        vbagg   constant rate per bag   truth")
@@ -64,18 +71,14 @@ def report(data: AggregateData, test: AggregateData, model: VBAgg, posterior: Po
     print(f"unseen bags: mean log predictive density {model.score(test.bags, test.y):.3f}\n")
 
 
-def draw(data: AggregateData, posterior: Posterior, path: Path) -> None:
+def draw(data: SimulatedData, posterior: Posterior, path: Path) -> None:
     """Draw the roll from the side: truth, estimate, uncertainty, and calibration."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         sys.exit("the figure needs matplotlib: pip install 'vbagg[plots]'")
-    # the first two principal axes of the standardised features show the spiral
-    centred = data.bags.X - data.bags.X.mean(axis=0)
-    _, _, axes = np.linalg.svd(centred[::20], full_matrices=False)
-    side = centred @ axes[:3].T
-    angle = np.argsort([abs(np.corrcoef(side[:, k] ** 2, data.rate)[0, 1]) for k in range(3)])[1:]
-    figure = Figure(figsize=(13, 3.6), layout="constrained")
+    points, order = roll_side(data.bags.X, data.rate)
+    figure = Figure(figsize=(13, 3.2), layout="constrained")
     panels = figure.subplots(1, 4)
     limits = {"vmin": data.rate.min(), "vmax": data.rate.max(), "cmap": "viridis"}
     shown = (
@@ -84,9 +87,10 @@ def draw(data: AggregateData, posterior: Posterior, path: Path) -> None:
         ("posterior sd", posterior.std, {"cmap": "magma"}),
     )
     for panel, (title, values, colours) in zip(panels, shown, strict=False):
-        points = panel.scatter(side[:, angle[0]], side[:, angle[1]], c=values, s=2, rasterized=True, **colours)
-        panel.set(title=title, xlabel="projection 1 (sd)", ylabel="projection 2 (sd)")
-        figure.colorbar(points, ax=panel, label="events per individual")
+        dots = panel.scatter(*points[order].T, c=values[order], s=3, linewidths=0, rasterized=True, **colours)
+        panel.set(title=title, aspect="equal")
+        panel.axis("off")
+        figure.colorbar(dots, ax=panel, label="events per individual", shrink=0.8)
     levels = np.arange(0.05, 1.0, 0.05)
     coverage = [metrics.coverage(data.rate, *posterior.interval(level)) for level in levels]
     panels[3].plot([0, 1], [0, 1], color="0.7", label="ideal")

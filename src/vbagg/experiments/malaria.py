@@ -1,0 +1,184 @@
+"""Malaria: a simulated twin of the paper's confidential country, whose true rates are known."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vbagg import datasets, kernels, metrics
+from vbagg.datasets import SimulatedCountry
+from vbagg.experiments import figures, pictures, report
+from vbagg.experiments.base import Experiment, Scores, Settings, Task
+from vbagg.experiments.methods import poisson_methods
+from vbagg.experiments.scores import bag_scores, individual_scores, training_rates
+from vbagg.experiments.splits import Observed, Split, Truth
+from vbagg.experiments.tables import markdown_table, summary, with_paper
+from vbagg.experiments.tuning import Method, tune
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COORDINATES = ("x", "y")
+SCALES = {"full": 0.1, "quick": 0.01}
+"""Share of the paper's 1,044,683 pixels when `--scale` is not given."""
+SCORES = [
+    "bag_nll",
+    "bag_log_mse",
+    "bag_log_density",
+    "pixel_log_mse",
+    "test_pixel_log_mse",
+    "individual_mse",
+    "coverage_error",
+]
+PAPER = {
+    "Constant": {"bag_nll": 173.1, "bag_log_mse": 4.08},
+    "Nystrom-Exp": {"bag_nll": 88.1, "bag_log_mse": 1.31},
+    "VBAgg-Sq-Obj": {"bag_nll": 94.1, "bag_log_mse": 1.21},
+    "VBAgg-Exp-Obj": {"bag_nll": 97.2, "bag_log_mse": 1.04},
+    "VBAgg-Sq": {"bag_nll": 97.6, "bag_log_mse": 1.38},
+    "VBAgg-Exp": {"bag_nll": 99.2, "bag_log_mse": 1.21},
+    "NN-Exp": {"bag_nll": 164.4, "bag_log_mse": 1.82},
+}
+P_VALUES: report.PValues = {
+    ("VBAgg-Sq", "Constant"): {"bag_nll": 0.0009766, "bag_log_mse": 0.0009766},
+    ("VBAgg-Sq", "NN-Exp"): {"bag_nll": 0.01855, "bag_log_mse": 0.001953},
+    ("VBAgg-Sq", "Nystrom-Exp"): {"bag_nll": 0.8838, "bag_log_mse": 0.8623},
+}
+
+
+class Malaria(Experiment):
+    """The table of the appendix and the maps."""
+
+    name = "malaria"
+    title = "Malaria, Poisson: a simulated country"
+    methods = tuple(name for name in poisson_methods(kernels.RBF()) if not name.endswith("-Adam"))
+    options = ("scale",)
+
+    def tasks(self, settings: Settings) -> list[Task]:  # noqa: D102
+        return [
+            Task({"repetition": repetition, "method": method})
+            for repetition in range(settings.repetitions_or(10))
+            for method in self.chosen_methods(settings)
+        ]
+
+    def run(self, task: Task, settings: Settings) -> Scores:  # noqa: D102
+        country = _country(_scale(settings))
+        split, truth, test_rates = divided(country, task["repetition"])
+        tuned = tune(_methods(split)[task["method"]], split, settings.quick)
+        scores = individual_scores(tuned.model, split.train, truth)
+        assert truth.rate is not None
+        return {
+            **scores,
+            **bag_scores(tuned.model, split.test),
+            "pixel_log_mse": _log_mse(truth.rate, training_rates(tuned.model, split.train.bags).mean),
+            "test_pixel_log_mse": _log_mse(test_rates, tuned.model.posterior(split.test.bags.X).mean),
+            "validation_nll": tuned.validation_nll,
+            "candidates": tuned.candidates,
+            "chosen": tuned.chosen,
+        }
+
+    def report(self, table: pd.DataFrame, folder: Path, settings: Settings) -> list[Path]:  # noqa: D102
+        frame = summary(table, ["method"], report.present(table, SCORES))
+        paper = {method: {k: v for k, v in numbers.items() if k in frame} for method, numbers in PAPER.items()}
+        country = _country(_scale(settings))
+        note = (
+            f"{len(country.bags)} districts, {country.bags.n_individuals:,} pixels, {country.bags.n_features - 2}"
+            " covariates. The paper's figures are for its own, confidential country and are not comparable in size."
+            " `pixel_log_mse`: squared error of the logarithm of the rates of training pixels against the truth;"
+            " `test_pixel_log_mse`: of pixels in unseen districts."
+        )
+        tests = report.significance_section(
+            table,
+            ["VBAgg-Sq-Obj", "VBAgg-Exp-Obj", "VBAgg-Sq", "VBAgg-Exp"],
+            ["bag_nll", "bag_log_mse", "pixel_log_mse", "test_pixel_log_mse"],
+            ["repetition"],
+            P_VALUES,
+        )
+        drawn: dict[str, Path] = {}
+        if report.present(table, ["coverage_90"]):
+            path = folder / "coverage.png"
+            figures.coverage_curves(table[table["coverage_90"].notna()], path)
+            drawn["Coverage of the true rates of training pixels."] = path
+        sections = [note, "## Scores\n\n" + markdown_table(with_paper(frame, paper)), tests]
+        return [report.write_page(folder, self.title, sections, drawn | _maps(folder)), *drawn.values()]
+
+    def example(self, settings: Settings, folder: Path) -> list[Path]:
+        """Draw the maps of the first split."""
+        country = _country(_scale(settings))
+        split, _, _ = divided(country, 0)
+        name = "VBAgg-Sq-Obj"
+        model = tune(_methods(split)[name], split, settings.quick).model
+        posterior = model.posterior(country.bags.X)
+        labels = set(split.train.bags.labels)
+        unseen = [at for at, label in enumerate(country.bags.labels) if label not in labels]
+        centres = country.bags.sum_by_bag(country.bags.X[:, :2]) / country.bags.sizes[:, None]
+        marks = pictures.Marks([country.river], centres[unseen], "river", "district not used for training")
+        river = pictures.Marks([country.river])
+        rates = {
+            "district rate (constant)": country.raster(country.district_rate),
+            "true rate": country.raster(country.rate),
+            f"{name}, mean": country.raster(posterior.mean),
+        }
+        spread = {f"{name}, sd": country.raster(posterior.std)}
+        units = "cases per 1000 people a year"
+        names = list(country.relevant)
+        covariates = {
+            title: country.raster(country.bags.X[:, country.bags.feature_names.index(title)]) for title in names
+        }
+        return [
+            pictures.map_panels(
+                rates,
+                folder / "rates.png",
+                extent=country.extent,
+                units=units,
+                log=True,
+                same_scale=list(rates),
+                marks=marks,
+            ),
+            pictures.map_panels(
+                spread, folder / "uncertainty.png", extent=country.extent, units=units, log=True, marks=river
+            ),
+            pictures.map_panels(covariates, folder / "covariates.png", extent=country.extent, marks=river),
+        ]
+
+
+def divided(country: SimulatedCountry, seed: int) -> tuple[Split, Truth, np.ndarray]:
+    """Districts in four parts, the truth of training pixels, and the true rates of test pixels."""
+    positions = datasets.split_bags(country.district_rate, seed=seed)
+    parts = {name: Observed(country.bags[at], country.y[at]) for name, at in positions.items()}
+    rates = {name: country.rate[np.isin(country.bags.bag, at)] for name, at in positions.items()}
+    return Split(**parts), Truth(rates["train"], None), rates["test"]
+
+
+def _methods(split: Split) -> dict[str, Method]:
+    """ARD on the covariates plus Matern on space; as many landmarks in all as training bags, two thirds in space."""
+    covariates = tuple(name for name in split.train.bags.feature_names if name not in COORDINATES)
+    kernel = kernels.RBF(covariates, ard=True) + kernels.Matern32(COORDINATES)
+    n_bags = len(split.train.bags)
+    landmarks = [n_bags // 3, n_bags - n_bags // 3]
+    return poisson_methods(kernel, landmarks, kernels.RBF(covariates) + kernels.Matern32(COORDINATES), landmarks)
+
+
+def _scale(settings: Settings) -> float:
+    return float(settings.options.get("scale", SCALES["quick" if settings.quick else "full"]))
+
+
+@lru_cache(maxsize=1)
+def _country(scale: float) -> SimulatedCountry:
+    return datasets.simulated_country(scale)
+
+
+def _log_mse(rate: np.ndarray, estimate: np.ndarray) -> float:
+    return metrics.mse(np.log(rate), np.log(np.maximum(estimate, 1e-12)))
+
+
+def _maps(folder: Path) -> dict[str, Path]:
+    found = {
+        "Rates of the first split: observed in districts, true, and estimated.": folder / "rates.png",
+        "Posterior standard deviation.": folder / "uncertainty.png",
+        "Covariates that the true rate depends on.": folder / "covariates.png",
+    }
+    return {caption: path for caption, path in found.items() if path.exists()}

@@ -1,0 +1,59 @@
+"""The page that an experiment leaves: how it was run, scores, tests of significance, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vbagg.experiments.significance import wilcoxon_table
+from vbagg.experiments.tables import markdown_table, write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PValues = Mapping[tuple[str, str], Mapping[str, float]]
+"""The paper's p-values: (reference, other) to score to value."""
+
+
+def present(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """The columns that the table has values in."""
+    return [name for name in columns if name in frame and frame[name].notna().any()]
+
+
+def significance_section(
+    table: pd.DataFrame, references: Sequence[str], scores: Sequence[str], pair_by: Sequence[str], paper: PValues
+) -> str:
+    """One table per reference method: p-values of each score, ours beside the paper's."""
+    import pandas as pd
+
+    parts = []
+    methods = set(table["method"])
+    for reference in references:
+        if reference not in methods or len(methods) < 2:
+            continue
+        columns: dict[str, list] = {}
+        for score in present(table, scores):
+            tested = wilcoxon_table(table, score, reference, pair_by)
+            columns["method"] = tested["method"].tolist()
+            columns["pairs"] = tested["pairs"].tolist()
+            columns[score] = tested["p_value"].tolist()
+            quoted = [paper.get((reference, other), {}).get(score) for other in columns["method"]]
+            if any(value is not None for value in quoted):
+                columns[f"{score} (paper)"] = quoted
+        text = markdown_table(pd.DataFrame(columns), dict.fromkeys(columns, ".2g"))
+        parts.append(f"### {reference} better than\n\n{text}")
+    if not parts:
+        return ""
+    explanation = (
+        "One-sided Wilcoxon signed-rank tests over all settings and repetitions pooled. The null hypothesis is that the"
+        " method in the heading performs equally or worse; small p-values say that it is better.\n\n"
+    )
+    return "## Significance\n\n" + explanation + "\n".join(parts)
+
+
+def write_page(folder: Path, title: str, sections: Sequence[str], figures: Mapping[str, Path]) -> Path:
+    """Markdown page with the sections and, last, the figures by caption."""
+    shown = "\n".join(f"![{caption}]({path.name})\n\n{caption}\n" for caption, path in figures.items())
+    body = "\n\n".join(section.strip() for section in sections if section)
+    return write_text(folder / "README.md", f"# {title}\n\n{body}\n\n## Figures\n\n{shown}")

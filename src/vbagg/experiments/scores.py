@@ -1,0 +1,92 @@
+"""Scores of a fitted method: training individuals against the truth, unseen bags against their outputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vbagg import metrics
+from vbagg.bags import Bags
+from vbagg.errors import NoUncertaintyError
+from vbagg.experiments.base import Scores
+from vbagg.experiments.splits import Observed, Truth
+from vbagg.models.base import BagModel
+from vbagg.models.constant import Constant
+
+INTERVAL_LEVEL = 0.9
+
+
+def training_rates(model: BagModel, bags: Bags) -> Any:
+    """Posterior of the individuals of the training bags; the constant model gives them the rates of their bags."""
+    if isinstance(model, Constant):
+        return model.posterior(bags.X, bag=bags.labels[bags.bag])
+    return model.posterior(bags.X)
+
+
+def plug_in_nll(model: BagModel, observed: Observed) -> float:
+    """Mean negative log likelihood of bag outputs at the expected totals."""
+    expected = model.predict(observed.bags)
+    return metrics.nll(observed.y, expected, **_noise(model, observed.bags.weight_squares()))
+
+
+def bag_scores(model: BagModel, test: Observed) -> Scores:
+    """Scores on unseen bags: at the expected totals as in the paper, and of the predictive law."""
+    expected = model.predict(test.bags)
+    scores: Scores = {
+        "bag_nll": plug_in_nll(model, test),
+        "bag_mse": metrics.mse(test.y, expected),
+        "bag_log_density": model.score(test.bags, test.y),
+    }
+    if np.all(test.y >= 0) and np.all(expected > 0):
+        positive = test.y > 0
+        scores["bag_log_mse"] = metrics.mse(np.log(test.y[positive]), np.log(expected[positive]))
+    return scores
+
+
+def individual_scores(model: BagModel, train: Observed, truth: Truth) -> Scores:
+    """Scores on training individuals, whose outputs no method has seen."""
+    posterior = training_rates(model, train.bags)
+    scores: Scores = {}
+    if truth.individual_y is not None:
+        weight = train.bags.weight
+        scores["individual_nll"] = metrics.nll(truth.individual_y, weight * posterior.mean, **_noise(model, weight**2))
+    target = truth.rate if truth.rate is not None else truth.individual_y
+    assert target is not None
+    scores["individual_mse"] = metrics.mse(target, posterior.mean)
+    law = posterior if truth.rate is not None else _outputs_of_individuals(model, train.bags)
+    try:
+        covered = metrics.calibration(target, law)
+    except NoUncertaintyError:
+        return scores
+    for level, share in zip(metrics.LEVELS, covered, strict=True):
+        scores[f"coverage_{round(100 * level)}"] = float(share)
+    scores["coverage_error"] = float(np.mean(np.abs(covered - metrics.LEVELS)))
+    lower, upper = law.interval(INTERVAL_LEVEL)
+    scores["interval_score_90"] = metrics.interval_score(target, lower, upper, INTERVAL_LEVEL)
+    return scores
+
+
+def _outputs_of_individuals(model: BagModel, bags: Bags) -> Any:
+    """Law of the output of each individual, noise included, where no true rate is known to be covered."""
+    posterior = model.posterior(bags.X[:1])
+    if not hasattr(posterior, "std"):
+        return posterior
+    table = bags.X if not bags.named else _named(bags)
+    return model.predictive_bags(Bags(table, np.arange(bags.n_individuals), bags.weight, coordinates=bags.coordinates))
+
+
+def _named(bags: Bags) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(bags.X, columns=list(bags.feature_names))
+
+
+def _noise(model: BagModel, weight_squares: np.ndarray) -> dict[str, Any]:
+    """What `metrics.nll` needs of the likelihood."""
+    learnt = model.likelihood_parameters_
+    if "tau" in learnt:
+        return {"likelihood": "normal", "variance": learnt["tau"] * weight_squares}
+    if "dispersion" in learnt:
+        return {"likelihood": "negative_binomial", "dispersion": learnt["dispersion"]}
+    return {"likelihood": "poisson"}
