@@ -36,9 +36,9 @@ def experiment_command(
     methods: Annotated[
         str | None, typer.Option(help="Methods to run, separated by commas.", show_default="all")
     ] = None,
-    scale: Annotated[float | None, typer.Option(help="Factor on the rate of the data.")] = None,
-    bag_mean: Annotated[float | None, typer.Option(help="Mean size of bags.")] = None,
-    bag_std: Annotated[float | None, typer.Option(help="Standard deviation of the size of bags.")] = None,
+    scale: Annotated[float | None, typer.Option(help="Share of the paper's million pixels (malaria).")] = None,
+    bag_mean: Annotated[float | None, typer.Option(help="Mean size of bags (elevators).")] = None,
+    bag_std: Annotated[float | None, typer.Option(help="Standard deviation of the size of bags (elevators).")] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Write the report again from finished rows; run nothing.")
     ] = False,
@@ -116,8 +116,8 @@ def _run_and_report(run: Run, jobs: int) -> int:
     if failed:
         print(f"{failed} of {len(run.tasks)} tasks failed: see {run.out / ERRORS}", file=sys.stderr)
     if run.store.rows:
-        _report(run)
         _show(run.experiment.example(run.settings, run.out))
+        _report(run)
     return 1 if failed else 0
 
 

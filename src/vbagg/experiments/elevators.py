@@ -92,7 +92,7 @@ class Elevators(Experiment):
             path = folder / "coverage.png"
             figures.coverage_curves(table[table["coverage_90"].notna()], path)
             drawn["Coverage of the outputs of training individuals, which no method has seen."] = path
-        return [report.write_page(folder, self.title, [note, *sections], drawn), *drawn.values()]
+        return [report.write_page(folder, self.title, table, [note, *sections], drawn), *drawn.values()]
 
 
 @lru_cache(maxsize=1)

@@ -103,7 +103,7 @@ class Malaria(Experiment):
             figures.coverage_curves(table[table["coverage_90"].notna()], path)
             drawn["Coverage of the true rates of training pixels."] = path
         sections = [note, "## Scores\n\n" + markdown_table(with_paper(frame, paper)), tests]
-        return [report.write_page(folder, self.title, sections, drawn | _maps(folder)), *drawn.values()]
+        return [report.write_page(folder, self.title, table, sections, drawn | _maps(folder)), *drawn.values()]
 
     def example(self, settings: Settings, folder: Path) -> list[Path]:
         """Draw the maps of the first split."""

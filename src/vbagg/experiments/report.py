@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,8 +53,30 @@ def significance_section(
     return "## Significance\n\n" + explanation + "\n".join(parts)
 
 
-def write_page(folder: Path, title: str, sections: Sequence[str], figures: Mapping[str, Path]) -> Path:
-    """Markdown page with the sections and, last, the figures by caption."""
+def run_section(folder: Path, table: pd.DataFrame) -> str:
+    """How the rows came about: command, dates, machine, CPU time."""
+    settings = json.loads((folder / "settings.json").read_text()) if (folder / "settings.json").exists() else None
+    if settings is None:
+        return ""
+    flags = ["--quick"] if settings["quick"] else []
+    flags += [f"--{name.replace('_', '-')} {value:g}" for name, value in settings["options"].items()]
+    asked = settings["runs"][-1]["repetitions"]
+    flags += [f"--repetitions {asked}"] if asked else []
+    machine = settings["runs"][-1]["machine"]
+    dates = sorted({run["date"][:10] for run in settings["runs"]})
+    minutes = table["cpu_seconds"].sum() / 60
+    return (
+        f"`{' '.join(['vbagg experiment', settings['experiment'], *flags])}`: {len(table)} rows, {minutes:.0f} CPU minutes"
+        f" (compilation included) on {machine['cpus']} cores, {machine['platform']}, Python {machine['python']},"
+        f" {' and '.join(dates)}. Every row is in `repetitions.csv`."
+    )
+
+
+def write_page(
+    folder: Path, title: str, table: pd.DataFrame, sections: Sequence[str], figures: Mapping[str, Path]
+) -> Path:
+    """Markdown page: how it was run, the sections and, last, the figures by caption."""
     shown = "\n".join(f"![{caption}]({path.name})\n\n{caption}\n" for caption, path in figures.items())
-    body = "\n\n".join(section.strip() for section in sections if section)
-    return write_text(folder / "README.md", f"# {title}\n\n{body}\n\n## Figures\n\n{shown}")
+    body = "\n\n".join(section.strip() for section in (run_section(folder, table), *sections) if section)
+    ending = f"\n\n## Figures\n\n{shown}" if figures else "\n"
+    return write_text(folder / "README.md", f"# {title}\n\n{body}{ending}")

@@ -100,7 +100,7 @@ class SwissRoll(Experiment):
             tests,
             f"## Scores by {self.axis}\n\n" + markdown_table(by_setting),
         ]
-        page = report.write_page(folder, self.title, sections, drawn | self._examples(folder))
+        page = report.write_page(folder, self.title, table, sections, drawn | self._examples(folder))
         return [page, *drawn.values()]
 
     def example(self, settings: Settings, folder: Path) -> list[Path]:
