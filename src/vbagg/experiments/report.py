@@ -64,10 +64,9 @@ def run_section(folder: Path, table: pd.DataFrame) -> str:
     flags += [f"--repetitions {asked}"] if asked else []
     machine = settings["runs"][-1]["machine"]
     dates = sorted({run["date"][:10] for run in settings["runs"]})
-    minutes = table["cpu_seconds"].sum() / 60
+    command = " ".join(["vbagg experiment", settings["experiment"], *flags])
     return (
-        f"`{' '.join(['vbagg experiment', settings['experiment'], *flags])}`: {len(table)} rows, {minutes:.0f} CPU minutes"
-        f" (compilation included) on {machine['cpus']} cores, {machine['platform']}, Python {machine['python']},"
+        f"`{command}`: {len(table)} rows, {table['cpu_seconds'].sum() / 60:.0f} CPU minutes (compilation included) on {machine['cpus']} cores, {machine['platform']}, Python {machine['python']},"
         f" {' and '.join(dates)}. Every row is in `repetitions.csv`."
     )
 
