@@ -65,9 +65,11 @@ def run_section(folder: Path, table: pd.DataFrame) -> str:
     machine = settings["runs"][-1]["machine"]
     dates = sorted({run["date"][:10] for run in settings["runs"]})
     command = " ".join(["vbagg experiment", settings["experiment"], *flags])
+    minutes = table["cpu_seconds"].sum() / 60
+    where = f"{machine['cpus']} cores, {machine['platform']}, Python {machine['python']}, {' and '.join(dates)}"
     return (
-        f"`{command}`: {len(table)} rows, {table['cpu_seconds'].sum() / 60:.0f} CPU minutes (compilation included) on {machine['cpus']} cores, {machine['platform']}, Python {machine['python']},"
-        f" {' and '.join(dates)}. Every row is in `repetitions.csv`."
+        f"`{command}`: {len(table)} rows, {minutes:.0f} CPU minutes (compilation included) on {where}."
+        " Every row is in `repetitions.csv`."
     )
 
 
