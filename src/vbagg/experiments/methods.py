@@ -39,6 +39,14 @@ def poisson_methods(
     return methods | _baselines("-Exp", "poisson", "exp", kernel, landmarks, manifold_kernel)
 
 
+def overdispersed_methods(kernel: Kernel, landmarks: Any = None) -> dict[str, Method]:
+    """Beyond the paper: the negative binomial, whose dispersion takes up what the rates cannot explain."""
+    return {
+        f"VBAgg-{suffix}-NB": _variational("", "negative_binomial", link, kernel, landmarks)["-Obj"]
+        for suffix, link in LINKS.items()
+    }
+
+
 def normal_methods(kernel: Kernel, landmarks: Any = LANDMARKS) -> dict[str, Method]:
     """Methods of the Normal experiments by name."""
     methods = _variational("VBAgg", "normal", "identity", kernel)

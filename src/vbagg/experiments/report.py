@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vbagg.experiments.significance import wilcoxon_table
 from vbagg.experiments.tables import markdown_table, write_text
@@ -58,19 +58,24 @@ def run_section(folder: Path, table: pd.DataFrame) -> str:
     settings = json.loads((folder / "settings.json").read_text()) if (folder / "settings.json").exists() else None
     if settings is None:
         return ""
-    flags = ["--quick"] if settings["quick"] else []
-    flags += [f"--{name.replace('_', '-')} {value:g}" for name, value in settings["options"].items()]
-    asked = settings["runs"][-1]["repetitions"]
-    flags += [f"--repetitions {asked}"] if asked else []
+    commands = dict.fromkeys(_command(settings, run) for run in settings["runs"])
     machine = settings["runs"][-1]["machine"]
     dates = sorted({run["date"][:10] for run in settings["runs"]})
-    command = " ".join(["vbagg experiment", settings["experiment"], *flags])
     minutes = table["cpu_seconds"].sum() / 60
     where = f"{machine['cpus']} cores, {machine['platform']}, Python {machine['python']}, {' and '.join(dates)}"
     return (
-        f"`{command}`: {len(table)} rows, {minutes:.0f} CPU minutes (compilation included) on {where}."
+        f"{', then '.join(commands)}: {len(table)} rows, {minutes:.0f} CPU minutes (compilation included) on {where}."
         " Every row is in `repetitions.csv`."
     )
+
+
+def _command(settings: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    """What was typed for one of the runs of a folder."""
+    flags = ["--quick"] if settings["quick"] else []
+    flags += [f"--{name.replace('_', '-')} {value:g}" for name, value in settings["options"].items()]
+    flags += [f"--repetitions {run['repetitions']}"] if run["repetitions"] else []
+    flags += [f"--methods {','.join(run['methods'])}"] if run["methods"] else []
+    return f"`{' '.join(['vbagg experiment', settings['experiment'], *flags])}`"
 
 
 def write_page(

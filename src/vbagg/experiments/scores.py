@@ -47,13 +47,13 @@ def bag_scores(model: BagModel, test: Observed) -> Scores:
 def individual_scores(model: BagModel, train: Observed, truth: Truth) -> Scores:
     """Scores on training individuals, whose outputs no method has seen."""
     posterior = training_rates(model, train.bags)
-    scores: Scores = {}
+    weight, scores = train.bags.weight, Scores()
     if truth.individual_y is not None:
-        weight = train.bags.weight
         scores["individual_nll"] = metrics.nll(truth.individual_y, weight * posterior.mean, **_noise(model, weight**2))
     target = truth.rate if truth.rate is not None else truth.individual_y
     assert target is not None
-    scores["individual_mse"] = metrics.mse(target, posterior.mean)
+    expected = posterior.mean if truth.rate is not None else weight * posterior.mean
+    scores["individual_mse"] = metrics.mse(target, expected)
     law = posterior if truth.rate is not None else _outputs_of_individuals(model, train.bags)
     try:
         covered = metrics.calibration(target, law)

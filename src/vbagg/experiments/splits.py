@@ -23,7 +23,11 @@ class Observed:
     y: np.ndarray
 
     def __post_init__(self) -> None:
-        if not isinstance(self.bags, Bags) or np.shape(self.y) != (len(self.bags),):
+        if type(self.bags) is not Bags:
+            raise TypeError(
+                f"`bags` must be vbagg.Bags, which hold no outputs of individuals; got {type(self.bags).__name__}."
+            )
+        if np.shape(self.y) != (len(self.bags),):
             raise TypeError(
                 f"`y` must hold one output for each of {len(self.bags)} bags; got shape {np.shape(self.y)}."
             )
