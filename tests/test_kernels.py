@@ -399,7 +399,13 @@ def test_log_prior_sums_over_trainable_parameters():
         + Periodic(["month", "rain"], period=0.25) * Matern12("y")
     ).resolve(NAMES)
     tree = random_tree(kernel)
-    priors = kernels.default_priors()
+    priors = {
+        "variance": Prior(1.0, 1.5),
+        "linear": Prior(0.1, 1.5),
+        "lengthscale": Prior(1.0, 1.0),
+        "period": Prior(1.0, 0.5),
+    }
+    assert tuple(priors) == kernels.PRIOR_NAMES
     rbf, linear, (periodic, matern) = tree
 
     def normal(value, median, sd):

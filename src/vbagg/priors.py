@@ -61,8 +61,13 @@ def default_priors(link: str) -> dict[str, Prior]:
     - `dispersion` of the negative binomial: 0.3 and 1.5; `tau` of the Normal: 1 and 3, in squared units of bag means
     """
     typical = TYPICAL_VARIANCE[link]
-    own = {"variance": Prior(typical, 1.0), "linear": Prior(typical / 3, 1.5)}
-    return kernels.default_priors() | own | LIKELIHOOD_PRIORS
+    of_kernels = {
+        "variance": Prior(typical, 1.0),
+        "linear": Prior(typical / 3, 1.5),
+        "lengthscale": Prior(1.0, 1.0),
+        "period": Prior(1.0, 0.5),
+    }
+    return of_kernels | LIKELIHOOD_PRIORS
 
 
 def make_log_prior(components: tuple[Kernel, ...], priors: str | Mapping[str, Prior] | None, link: str) -> LogPrior:

@@ -64,10 +64,13 @@ class Malaria(Experiment):
     options = ("scale",)
 
     def tasks(self, settings: Settings) -> list[Task]:  # noqa: D102
+        methods = self.chosen_methods(settings)
+        if settings.quick and settings.methods is None:
+            methods = tuple(method for method in methods if method not in ("VBAgg-Sq", "VBAgg-Exp"))
         return [
             Task({"repetition": repetition, "method": method})
             for repetition in range(settings.repetitions_or(10))
-            for method in self.chosen_methods(settings)
+            for method in methods
         ]
 
     def run(self, task: Task, settings: Settings) -> Scores:  # noqa: D102

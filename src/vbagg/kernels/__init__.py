@@ -17,10 +17,11 @@ from vbagg.kernels.base import Kernel, LogParameters
 from vbagg.kernels.composite import Product, Sum
 from vbagg.kernels.distances import median_distance, squared_distances
 from vbagg.kernels.families import RBF, Linear, Matern12, Matern32, Matern52, Periodic
-from vbagg.kernels.prior import Prior, default_priors
+from vbagg.kernels.prior import PRIOR_NAMES, Prior
 from vbagg.kernels.trees import describe, from_dict, leaves, log_prior, trainable_mask, with_values
 
 __all__ = [
+    "PRIOR_NAMES",
     "RBF",
     "Kernel",
     "Linear",
@@ -32,7 +33,6 @@ __all__ = [
     "Prior",
     "Product",
     "Sum",
-    "default_priors",
     "describe",
     "from_dict",
     "leaves",

@@ -25,17 +25,9 @@ class Prior:
         return -0.5 * z**2 - math.log(self.log_sd * math.sqrt(2.0 * math.pi))
 
 
-def default_priors() -> dict[str, Prior]:
-    """Return weak priors for standardised columns, as median and sd of the logarithm.
+PRIOR_NAMES = ("variance", "linear", "lengthscale", "period")
+"""Parameters that can have a prior; ``linear`` is each variance of a `Linear`.
 
-    - ``variance``: 1 and 1.5
-    - ``linear``, each variance of a `Linear`: 0.1 and 1.5
-    - ``lengthscale``: 1 and 1, in multiples of sqrt(2 d) for d columns, ARD or not (`Periodic`: of sqrt(d))
-    - ``period``: 1 and 0.5, in multiples of the user's starting period (none: of sqrt(2 d))
-    """
-    return {
-        "variance": Prior(1.0, 1.5),
-        "linear": Prior(0.1, 1.5),
-        "lengthscale": Prior(1.0, 1.0),
-        "period": Prior(1.0, 0.5),
-    }
+The medians of ``lengthscale`` and ``period`` are multiples of typical values: sqrt(2 d) for d standardised columns, ARD
+or not (`Periodic`: sqrt(d)), and the user's starting period (none: sqrt(2 d)).
+"""

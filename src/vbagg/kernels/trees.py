@@ -12,7 +12,7 @@ import numpy as np
 from vbagg.kernels.base import Kernel, Leaf, LogParameters
 from vbagg.kernels.composite import Composite, Product, Sum
 from vbagg.kernels.families import RBF, Linear, Matern12, Matern32, Matern52, Periodic
-from vbagg.kernels.prior import Prior, default_priors
+from vbagg.kernels.prior import PRIOR_NAMES, Prior
 
 KINDS = {kind.__name__: kind for kind in (RBF, Matern12, Matern32, Matern52, Linear, Periodic, Sum, Product)}
 
@@ -59,12 +59,12 @@ def with_values(kernel: Kernel, log_params: LogParameters) -> Kernel:
 def log_prior(kernel: Kernel, log_params: LogParameters, priors: Mapping[str, Prior] | None) -> jax.Array | float:
     """Sum the log densities of the trainable log-parameters that have a prior; zero without priors.
 
-    The medians of "lengthscale" and "period" are multiples of the typical values in `default_priors`.
+    The medians of "lengthscale" and "period" are multiples of the typical values of `PRIOR_NAMES`.
     """
     if priors is None:
         return 0.0
-    if unknown := sorted(set(priors) - set(default_priors())):
-        raise ValueError(f"`priors` must have keys among {list(default_priors())}; got {unknown}.")
+    if unknown := sorted(set(priors) - set(PRIOR_NAMES)):
+        raise ValueError(f"`priors` must have keys among {list(PRIOR_NAMES)}; got {unknown}.")
     densities = (
         jnp.sum(prior.log_density(tree[name]))
         for leaf, tree in leaves(kernel, log_params)
