@@ -40,7 +40,7 @@ class Elevators(Experiment):
     """The table of the appendix."""
 
     name = "elevators"
-    title = "Elevators, Normal, bags of NB(30, 15) and NB(50, 25) individuals"
+    title = "Elevators, Normal"
     methods = tuple(METHODS)
     options = ("bag_mean", "bag_std")
 
@@ -81,7 +81,7 @@ class Elevators(Experiment):
                 f"## Bags of {mean:g} individuals on average\n\n{markdown_table(with_paper(frame, paper))}\n"
                 + report.significance_section(
                     rows, ["VBAgg", "VBAgg-Obj"], SCORES[:2], ["repetition"], P_VALUES
-                ).replace("## Significance", "### Significance", 1)
+                ).replace("## ", "### ")
             )
         note = (
             "Squared errors are against observed outputs, not their unknown means, as in the paper. Coverage is of"

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from vbagg.errors import unknown_name
 from vbagg.experiments.scores import plug_in_nll
 from vbagg.experiments.splits import Split
 
@@ -28,6 +31,10 @@ class Method:
     select: str = "validation"
     early_stop: bool = False
 
+    def __post_init__(self) -> None:
+        if self.select not in ("validation", "objective"):
+            raise unknown_name("select", self.select, ("validation", "objective"))
+
 
 @dataclass(frozen=True)
 class Tuned:
@@ -40,13 +47,19 @@ class Tuned:
 
 
 def tune(method: Method, split: Split, quick: bool = False) -> Tuned:
-    """Fit all candidates to the training bags and keep the best."""
+    """Fit all candidates to the training bags and keep the best; one that diverges is out of the running."""
     candidates = method.candidates(quick)
     held_out: dict[str, Any] = {"early_stop": split.early_stop.pair} if method.early_stop else {}
     losses, ranks = {}, {}
     for name, model in candidates.items():
-        model.fit(split.train.bags, split.train.y, progress=False, **held_out)
-        losses[name] = plug_in_nll(model, split.validation)
-        ranks[name] = -model.elbo_ if method.select == "objective" else losses[name]
+        try:
+            model.fit(split.train.bags, split.train.y, progress=False, **held_out)
+        except FloatingPointError:
+            continue
+        if np.isfinite(model.predict(split.validation.bags)).all():
+            losses[name] = plug_in_nll(model, split.validation)
+            ranks[name] = -model.elbo_ if method.select == "objective" else losses[name]
+    if not ranks:
+        raise FloatingPointError(f"None of {len(candidates)} candidates stayed finite.")
     best = min(ranks, key=ranks.__getitem__)
     return Tuned(candidates[best], best, len(candidates), losses[best])
