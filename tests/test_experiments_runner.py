@@ -470,3 +470,17 @@ def test_a_terminal_gets_a_bar(tmp_path, capsys, monkeypatch):
     errors = capsys.readouterr().err
     assert "fake: 4 of 12 done before" in errors
     assert "FAILED bags=25 repetition=1 method=exact" in errors
+
+
+def test_a_process_that_has_grown_forgets_compiled_functions(monkeypatch):
+    import jax
+
+    cleared = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(True))
+    assert 1e7 < workers._resident_bytes() < 1e11
+    monkeypatch.setattr(workers, "_resident_bytes", lambda: 3e9)
+    workers._forget_compiled_functions()
+    assert not cleared
+    monkeypatch.setattr(workers, "_resident_bytes", lambda: 3e9 + 1)
+    workers._forget_compiled_functions()
+    assert cleared

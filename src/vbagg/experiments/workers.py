@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -13,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from vbagg.experiments.base import Experiment, Scores, Settings, Task
@@ -42,7 +44,23 @@ def attempt(experiment: Experiment, task: Task, settings: Settings) -> Outcome:
         scores = _plain(experiment.run(task, settings), task)
     except (Exception, SystemExit):
         error = traceback.format_exc()
+    _forget_compiled_functions()
     return Outcome(task, scores, error, time.perf_counter() - wall, time.process_time() - cpu, started)
+
+
+def _forget_compiled_functions(limit: float = 3e9) -> None:
+    """Drop what JAX compiled, which adds up over data sets of many shapes, when the process has grown large."""
+    if "jax" in sys.modules and _resident_bytes() > limit:
+        sys.modules["jax"].clear_caches()
+
+
+def _resident_bytes() -> int:
+    """Memory of this process; 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def outcomes(
