@@ -20,7 +20,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from vbagg import __version__
-from vbagg.experiments import EXPERIMENTS, get_experiment
+from vbagg.experiments import EXPERIMENTS, get_experiment, workers
 from vbagg.experiments.base import Settings, Task
 from vbagg.experiments.runner import load_rows, open_run, run_experiment
 from vbagg.experiments.store import BOOKKEEPING, Store
