@@ -23,6 +23,7 @@ METHODS = normal_methods(kernels.RBF(ard=True), LANDMARKS)
 SIZES = {30: 15, 50: 25}
 """Mean and standard deviation of bag sizes: what the paper says, and what its numbers of bags fit."""
 SCORES = ["individual_nll", "individual_mse", "bag_nll", "bag_mse", "coverage_error", "interval_score_90"]
+FORMATS = dict.fromkeys(SCORES, ".3f") | {"individual_mse": ".5f"}
 PAPER = {
     "Constant": {"individual_mse": 0.010, "bag_mse": 0.366},
     "VBAgg": {"individual_nll": -1.69, "individual_mse": 0.0018, "bag_nll": 0.003, "bag_mse": 0.052},
@@ -75,7 +76,7 @@ class Elevators(Experiment):
         columns = report.present(table, SCORES)
         sections = []
         for mean, rows in table.groupby("bag_mean"):
-            frame = summary(rows, ["method"], columns)
+            frame = summary(rows, ["method"], columns, formats=FORMATS)
             paper = {method: {k: v for k, v in numbers.items() if k in frame} for method, numbers in PAPER.items()}
             sections.append(
                 f"## Bags of {mean:g} individuals on average\n\n{markdown_table(with_paper(frame, paper))}\n"

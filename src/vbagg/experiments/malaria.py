@@ -35,6 +35,7 @@ SCORES = [
     "individual_mse",
     "coverage_error",
 ]
+FORMATS = dict.fromkeys(SCORES, ".2f") | {"bag_nll": ".1f", "individual_mse": ".0f"}
 PAPER = {
     "Constant": {"bag_nll": 173.1, "bag_log_mse": 4.08},
     "Nystrom-Exp": {"bag_nll": 88.1, "bag_log_mse": 1.31},
@@ -90,7 +91,7 @@ class Malaria(Experiment):
         }
 
     def report(self, table: pd.DataFrame, folder: Path, settings: Settings) -> list[Path]:  # noqa: D102
-        frame = summary(table, ["method"], report.present(table, SCORES))
+        frame = summary(table, ["method"], report.present(table, SCORES), formats=FORMATS)
         paper = {method: {k: v for k, v in numbers.items() if k in frame} for method, numbers in PAPER.items()}
         country = _country(_scale(settings))
         note = (

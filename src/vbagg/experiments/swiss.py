@@ -26,6 +26,10 @@ SCORES = {
     "bag_mse": "squared error of a test bag",
 }
 CALIBRATION = ("coverage_error", "interval_score_90")
+FORMATS = dict.fromkeys(("individual_nll", "bag_nll", *CALIBRATION), ".3f") | {
+    "individual_mse": ".4f",
+    "bag_mse": ".3g",
+}
 
 
 class SwissRoll(Experiment):
@@ -74,8 +78,8 @@ class SwissRoll(Experiment):
 
     def report(self, table: pd.DataFrame, folder: Path, settings: Settings) -> list[Path]:  # noqa: D102
         columns = report.present(table, [*SCORES, *CALIBRATION])
-        by_setting = summary(table, ["method", self.varied], columns)
-        overall = summary(table, ["method"], columns)
+        by_setting = summary(table, ["method", self.varied], columns, formats=FORMATS)
+        overall = summary(table, ["method"], columns, formats=FORMATS)
         drawn = {}
         for score in report.present(table, list(SCORES)):
             path = folder / f"{score}.png"
