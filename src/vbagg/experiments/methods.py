@@ -21,6 +21,8 @@ Candidates = dict[str, Any]
 LINKS = {"Sq": "square", "Exp": "exp"}
 PAPER_APPROXIMATION = {"square": "taylor", "exp": "bound", "identity": "matched"}
 FIRM_VARIANCE = 0.1
+MANIFOLD_STRENGTHS = {"poisson": (0.1, 1.0, 10.0), "normal": (0.001, 0.01, 0.1)}
+"""In units of `f`, whose spread over individuals is larger for the Normal."""
 LANDMARKS = 30
 """Of Nystrom, bag-pixel and the paper's own VBAgg; the paper tries 15 and 30."""
 
@@ -89,11 +91,13 @@ def _adam_candidates(likelihood: str, link: str, kernel: Kernel, landmarks: Any,
 def _baselines(
     suffix: str, likelihood: str, link: str, kernel: Kernel, landmarks: Any, manifold_kernel: Kernel | None
 ) -> dict[str, Method]:
+    strengths = MANIFOLD_STRENGTHS[likelihood]
+
     def smooth(strength: float) -> vbagg.Manifold | None:
         return vbagg.Manifold(strength, kernel=manifold_kernel) if strength else None
 
     def nystrom(kind: type[vbagg.Nystrom], quick: bool, smoothed: bool) -> Candidates:
-        settings = [(1.0, 0.0), (10.0, 0.0), (1.0, 1.0)][: 1 if quick else 3 if smoothed else 2]
+        settings = [(1.0, 0.0), (10.0, 0.0), (1.0, strengths[1])][: 1 if quick else 3 if smoothed else 2]
         return {
             f"rate {rate:g}, penalty {penalty:g}, manifold {strength:g}": kind(
                 likelihood, link, kernel, landmarks, penalty, smooth(strength), _training(rate)
@@ -106,7 +110,7 @@ def _baselines(
             f"rate {rate:g}, manifold {strength:g}": vbagg.ManifoldNN(
                 likelihood, link, 50, 1.0, smooth(strength), _training(rate)
             )
-            for rate, strength in product(_rates(quick), (0.1,) if quick else (0.1, 1.0, 10.0))
+            for rate, strength in product(_rates(quick), strengths[:1] if quick else strengths)
         }
 
     return {

@@ -28,7 +28,7 @@ SCORES = {
 CALIBRATION = ("coverage_error", "interval_score_90")
 FORMATS = dict.fromkeys(("individual_nll", "bag_nll", *CALIBRATION), ".3f") | {
     "individual_mse": ".4f",
-    "bag_mse": ".3g",
+    "bag_mse": ".4g",
 }
 
 
