@@ -16,9 +16,9 @@ from vbagg import kernels, likelihoods
 from vbagg.elbo import Parameters
 from vbagg.features import FeatureMap
 from vbagg.links import get_link
-from vbagg.models import point
+from vbagg.models import bagloss
+from vbagg.models.bagloss import BagLoss, Batches, FlatBags
 from vbagg.models.functions import LandmarkFunction, Network
-from vbagg.models.point import BagLoss, Batches, FlatBags
 from vbagg.priors import make_log_prior
 
 SIZES = (3, 6, 1, 4, 2, 5, 6, 3, 2, 4)
@@ -77,7 +77,7 @@ def test_batches_list_the_rows_of_their_bags():
 
 @pytest.mark.parametrize(("rows_per_chunk", "steps"), [(7, 6), (10, 4), (10_000, 1)])
 def test_everything_holds_each_bag_once(monkeypatch, rows_per_chunk, steps):
-    monkeypatch.setattr(point, "ROWS_PER_CHUNK", rows_per_chunk)
+    monkeypatch.setattr(bagloss, "ROWS_PER_STEP", rows_per_chunk)
     bags = toy()[0]
     found = Batches(bags).everything()
     assert len(found["bag"]) == steps

@@ -20,8 +20,8 @@ from vbagg.errors import NotFittedError, NoUncertaintyError
 from vbagg.links import get_link
 from vbagg.manifold import Manifold
 from vbagg.models import setup
+from vbagg.models.bagloss import BagLoss
 from vbagg.models.bagpixel import bag_means
-from vbagg.models.point import BagLoss
 from vbagg.posterior import UNCERTAIN, PointEstimate
 from vbagg.priors import make_log_prior
 

@@ -1,20 +1,14 @@
-"""Models that give one rate per individual and no uncertainty: weights that minimise a penalised bag loss.
-
-`loss = l0 / b + (penalty |weights|^2 / 2 - log prior) / n_bags + lambda_1 l1 / n^2 + lambda_2 l2 / b^2`, where `l0` is
-minus the log likelihood of the `b` bags of a mini-batch, `l1` the manifold term of its `n` individuals and `l2` that of
-its bags (MATH section 7).
-"""
+"""Models that give one rate per individual and no uncertainty: weights that minimise the loss of `bagloss`."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from vbagg import manifold as manifolds
@@ -26,6 +20,7 @@ from vbagg.likelihoods import Likelihood, get_likelihood
 from vbagg.links import get_link
 from vbagg.manifold import Manifold
 from vbagg.models import setup
+from vbagg.models.bagloss import BagLoss, Batches, flat_bags, manifold_terms, mean_log_prob
 from vbagg.models.base import BagModel
 from vbagg.models.fitted import in_users_units
 from vbagg.models.frame import Frame, drop_inert
@@ -104,67 +99,6 @@ def _latent(function: LatentFunction, weights: Any, parameters: Parameters, X: A
     return function.apply(weights, parameters, X)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class FlatBags:
-    """All individuals one after another, and the numbers of each bag."""
-
-    X: Any
-    weight: Any
-    known: Any
-    y: Any
-    aux: Any
-    similar: Any = None
-    """(n, k) features whose products say how alike individuals are, None without that term."""
-
-
-@dataclass(frozen=True)
-class BagLoss:
-    """Penalised loss of a mini-batch."""
-
-    function: LatentFunction
-    likelihood: Likelihood
-    link: Any
-    log_prior: LogPrior
-    bag_similarity: bool
-
-    def log_probs(self, state: Any, data: FlatBags, batch: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
-        """Log density of each bag of a mini-batch, and the learnt part of `f` of its individuals."""
-        rows, slot, bag = batch["rows"], batch["slot"], batch["bag"]
-        f = self.function.apply(state["weights"], state["parameters"], data.X[rows])
-        rate = batch["inside"] * data.weight[rows] * self.link.value(f + data.known[rows])
-        T = jax.ops.segment_sum(rate.astype(jnp.float64), slot, len(bag))
-        return self.likelihood.log_prob(data.y[bag], T, data.aux[bag], state["parameters"].likelihood), f
-
-    def loss(self, state: Any, constants: Any, data: FlatBags, batch: dict[str, Any]) -> jax.Array:
-        """Loss of the module's first line."""
-        log_probs, f = self.log_probs(state, data, batch)
-        b, n = len(batch["bag"]), jnp.sum(batch["inside"])
-        prior = constants["penalty"] * self.function.penalty(state["weights"])
-        prior = prior - self.log_prior.density(state["parameters"])
-        total = -jnp.mean(log_probs) + prior / len(data.y)
-        if data.similar is not None:
-            inside = batch["inside"]
-            F = inside[:, None] * data.similar[batch["rows"]]
-            # the form does not see a constant, which would cost precision
-            centred = inside * (f - jnp.sum(inside * f) / n)
-            total += constants["strength"] * manifolds.laplacian_form(centred, F) / n**2
-        if self.bag_similarity:
-            size = jax.ops.segment_sum(batch["inside"], batch["slot"], b)
-            mean = jax.ops.segment_sum(batch["inside"] * f, batch["slot"], b) / size
-            K = constants["bag_kernel"][batch["bag"]][:, batch["bag"]]
-            total += constants["bag_strength"] * manifolds.bag_laplacian_form(mean, K) / b**2
-        return total
-
-
-@partial(jax.jit, static_argnames="objective")
-def _mean_log_prob(objective: BagLoss, state: Any, data: FlatBags, batches: Any) -> jax.Array:
-    def one(batch: Any) -> jax.Array:
-        return jnp.sum(batch["counts"] * objective.log_probs(state, data, batch)[0])
-
-    return jnp.sum(jax.lax.map(one, batches)) / len(data.y)
-
-
 class PointModel(BagModel):
     """Common `fit` of the models in `nystrom`, `network` and `bagpixel`."""
 
@@ -210,12 +144,11 @@ class PointModel(BagModel):
         ready, known = frame.standardised(viewed, viewed_offset)
         with jax.enable_x64(True):
             function, start, trainable, log_prior = self._structure(data, likelihood)
-            similar, constants = _manifold_terms(self.manifold, ready, covariates, self.random_state)
+            similar, constants = manifold_terms(self.manifold, ready, covariates, self.random_state)
             constants["penalty"] = float(self.penalty)
             objective = BagLoss(function, likelihood, link, log_prior, "bag_kernel" in constants)
             aux = setup.scaled_auxiliary(viewed, likelihood, data.trials, frame.rate_scale)
-            flat = replace(_flat(ready, known, data.y, aux), similar=similar)
-            everything = Batches(ready).everything()
+            flat = flat_bags(ready, known, data.y, aux, similar)
 
             def state(seed: int) -> Any:
                 weights = function.start(start, ready.n_features, seed + self.random_state)
@@ -228,9 +161,7 @@ class PointModel(BagModel):
                 weights, parameters = (jax.tree.map(np.asarray, state[name]) for name in ("weights", "parameters"))
                 return PointFitted(frame, likelihood, function, weights, parameters)
 
-            def training_score(state: Any) -> float:
-                return float(_mean_log_prob(objective, state, flat, everything))
-
+            training_score = mean_log_prob(objective, ready, flat)
             stopper = self._stopper(objective, frame, early_stop)
             validator = _validator(setup.held_out_score(frame, likelihood, validation, "validation"), fitted)
             stopping = options.stopping_score(stopper, validator)
@@ -270,67 +201,7 @@ class PointModel(BagModel):
         used, offset = self._training_view(*drop_inert(early_stop[0], None))
         ready, known = frame.standardised(used, offset)
         aux = setup.scaled_auxiliary(used, objective.likelihood, None, frame.rate_scale)
-        flat = _flat(ready, known, early_stop[0].align(early_stop[1]), aux)
-        everything = Batches(ready).everything()
-        return lambda state: float(_mean_log_prob(objective, state, flat, everything))
-
-
-@dataclass(frozen=True)
-class Batches:
-    """From positions of bags to the rows of their individuals, padded to one length."""
-
-    bags: Bags
-
-    def __call__(self, orders: np.ndarray) -> Callable[[int], dict[str, np.ndarray]]:
-        """Function that gives the mini-batches of one epoch, of positions (epochs, steps, b)."""
-        length = round_up(int(self.bags.sizes[orders].sum(axis=-1).max()))
-        return lambda epoch: self._rows(orders[epoch], length)
-
-    def everything(self) -> dict[str, np.ndarray]:
-        """All bags in a few steps, the last one filled up with bags that do not count."""
-        n_bags = len(self.bags)
-        steps = min(n_bags, 1 + self.bags.n_individuals // ROWS_PER_CHUNK)
-        size = -(-n_bags // steps)
-        positions = np.arange(steps * size)
-        counts = (positions < n_bags).astype(np.float32)
-        steps_of_bags = np.minimum(positions, n_bags - 1).reshape(steps, size)
-        length = round_up(int(self.bags.sizes[steps_of_bags].sum(axis=-1).max()))
-        return {**self._rows(steps_of_bags, length), "counts": counts.reshape(steps, size)}
-
-    def _rows(self, positions: np.ndarray, length: int) -> dict[str, np.ndarray]:
-        """Rows, whether they are inside, and the slot of their bag, for positions (steps, b)."""
-        rows = np.zeros((len(positions), length), np.int32)
-        slot, inside = np.zeros_like(rows), np.zeros(rows.shape, np.float32)
-        for step, own in enumerate(positions):
-            sizes = self.bags.sizes[own]
-            count, first = sizes.sum(), np.cumsum(sizes) - sizes
-            rows[step, :count] = np.arange(count) + np.repeat(self.bags.starts[own] - first, sizes)
-            slot[step, :count] = np.repeat(np.arange(len(own)), sizes)
-            inside[step, :count] = 1.0
-        return {"rows": rows, "slot": slot, "inside": inside, "bag": positions.astype(np.int32)}
-
-
-def _flat(bags: Bags, known: np.ndarray, y: np.ndarray, aux: np.ndarray) -> FlatBags:
-    X, weight, known = (np.asarray(values, np.float32) for values in (bags.X, bags.weight, known))
-    return FlatBags(X, weight, known, y, aux)
-
-
-def _manifold_terms(
-    options: Manifold | None, bags: Bags, covariates: np.ndarray | None, seed: int
-) -> tuple[np.ndarray | None, dict[str, Any]]:
-    """Features of the individuals, if these are compared, and the strengths and bag kernel of the terms in use."""
-    constants: dict[str, Any] = {}
-    if covariates is not None and (options is None or options.bag_strength == 0):
-        raise ValueError("`bag_covariates` needs a `manifold` with `bag_strength` above zero, which compares bags.")
-    if options is None or (options.strength == 0 and options.bag_strength == 0):
-        return None, constants
-    similar = manifolds.similarity_features(options, bags, seed)
-    if options.bag_strength > 0:
-        constants["bag_kernel"] = manifolds.bag_kernel(similar, bags, covariates)
-        constants["bag_strength"] = options.bag_strength
-    if options.strength == 0:
-        return None, constants
-    return similar, {**constants, "strength": options.strength}
+        return mean_log_prob(objective, ready, flat_bags(ready, known, early_stop[0].align(early_stop[1]), aux))
 
 
 def _validator(score: Callable | None, fitted: Callable[[Any], PointFitted]) -> Callable[[Any], float] | None:
