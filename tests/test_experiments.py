@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.error import URLError
 
 import numpy as np
 import pandas as pd
@@ -384,7 +385,7 @@ def test_rolls_are_drawn_with_the_repetition_as_seed(name, value, expected, smal
 )
 def test_elevators_are_cut_with_the_repetition_as_seed(options, mean, expected, known_models, small_table, monkeypatch):
     asked, make = [], datasets.elevators_parts
-    monkeypatch.setattr(datasets, "elevators_parts", lambda *sizes: asked.append(sizes) or make(*sizes))
+    monkeypatch.setattr(datasets, "elevators_parts", lambda *sizes, **more: asked.append(sizes) or make(*sizes, **more))
     settings = Settings(repetitions=3, options=options)
     [task] = [t for t in Elevators().tasks(settings) if (*t.values(),) == (mean, 2, "NN")]
     Elevators().run(task, settings)
@@ -442,3 +443,15 @@ def test_parts_of_a_divided_country_are_disjoint_and_complete(country):
     )
     other, _, _ = divided(country, 4)
     assert set(other.train.bags.labels) != set(split.train.bags.labels)
+
+
+def test_elevators_without_data_are_refused_before_any_work(monkeypatch, tmp_path):
+    def offline(**kwargs):
+        raise URLError("no network")
+
+    monkeypatch.setenv("VBAGG_DATA", str(tmp_path))
+    monkeypatch.setattr("vbagg.datasets.files._REPOSITORY", tmp_path)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", offline)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"needs its data: set VBAGG_DATA .*URLError: .*no network"):
+        Elevators().check(Settings())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,18 @@ class Elevators(Experiment):
     title = "Elevators, Normal"
     methods = tuple(METHODS)
     options = ("bag_mean", "bag_std")
+
+    def check(self, settings: Settings) -> None:
+        """See also that the data are there, or can be fetched, before any work starts."""
+        super().check(settings)
+        try:
+            with warnings.catch_warnings(action="ignore"):  # of attempts to connect
+                datasets.elevators(download=True)
+        except OSError as error:
+            raise ValueError(
+                "Experiment 'elevators' needs its data: set VBAGG_DATA to the folder that contains elevators/data.csv,"
+                f" or go online to fetch them from OpenML, which failed here ({type(error).__name__}: {error})."
+            ) from None
 
     def tasks(self, settings: Settings) -> list[Task]:  # noqa: D102
         asked = settings.options.get("bag_mean")
@@ -98,4 +111,4 @@ class Elevators(Experiment):
 
 @lru_cache(maxsize=1)
 def _data(seed: int, mean: float, std: float) -> tuple[Split, Truth]:
-    return separate(datasets.elevators_parts(seed, mean, std))
+    return separate(datasets.elevators_parts(seed, mean, std, download=True))
