@@ -99,6 +99,10 @@ class Experiment(ABC):
     title: ClassVar[str]
     methods: ClassVar[tuple[str, ...]] = ()
     """Names that ``Settings.methods`` may hold, in the order of tables."""
+    left_to_ask: ClassVar[tuple[str, ...]] = ()
+    """Methods that run only when they are named, because they take long."""
+    left_out_of_quick: ClassVar[tuple[str, ...]] = ()
+    """Methods that a quick run has only when they are named."""
     options: ClassVar[tuple[str, ...]] = ()
     """Names that ``Settings.options`` may hold."""
 
@@ -124,9 +128,10 @@ class Experiment(ABC):
 
     def chosen_methods(self, settings: Settings) -> tuple[str, ...]:
         """The methods asked for, in the order of ``self.methods``."""
-        if settings.methods is None:
-            return self.methods
-        return tuple(method for method in self.methods if method in settings.methods)
+        if settings.methods is not None:
+            return tuple(method for method in self.methods if method in settings.methods)
+        left_out = self.left_to_ask + (self.left_out_of_quick if settings.quick else ())
+        return tuple(method for method in self.methods if method not in left_out)
 
     def check(self, settings: Settings) -> None:
         """Refuse methods and options that this experiment does not know."""

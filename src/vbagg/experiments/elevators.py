@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vbagg import datasets, kernels
-from vbagg.experiments import figures, report
+from vbagg.experiments import report
 from vbagg.experiments.base import Experiment, Scores, Settings, Task
 from vbagg.experiments.methods import normal_methods
 from vbagg.experiments.scores import bag_scores, individual_scores
@@ -44,6 +44,7 @@ class Elevators(Experiment):
     name = "elevators"
     title = "Elevators, Normal"
     methods = tuple(METHODS)
+    left_to_ask = ("VBAgg-Adam",)
     options = ("bag_mean", "bag_std")
 
     def check(self, settings: Settings) -> None:
@@ -61,14 +62,11 @@ class Elevators(Experiment):
     def tasks(self, settings: Settings) -> list[Task]:  # noqa: D102
         asked = settings.options.get("bag_mean")
         means = list(SIZES) if asked is None else [asked]
-        methods = self.chosen_methods(settings)
-        if settings.methods is None:
-            methods = tuple(method for method in methods if method != "VBAgg-Adam")
         return [
             Task({"bag_mean": mean, "repetition": repetition, "method": method})
             for repetition in range(settings.repetitions_or(50))
             for mean in means
-            for method in methods
+            for method in self.chosen_methods(settings)
         ]
 
     def run(self, task: Task, settings: Settings) -> Scores:  # noqa: D102
@@ -80,9 +78,7 @@ class Elevators(Experiment):
             **individual_scores(tuned.model, split.train, truth),
             **bag_scores(tuned.model, split.test),
             "tau": tuned.model.likelihood_parameters_["tau"],
-            "validation_nll": tuned.validation_nll,
-            "candidates": tuned.candidates,
-            "chosen": tuned.chosen,
+            **tuned.selection,
         }
 
     def report(self, table: pd.DataFrame, folder: Path, settings: Settings) -> list[Path]:  # noqa: D102
@@ -101,11 +97,8 @@ class Elevators(Experiment):
             "Squared errors are against observed outputs, not their unknown means, as in the paper. Coverage is of"
             " observed outputs of individuals by intervals that include the noise."
         )
-        drawn: dict[str, Path] = {}
-        if report.present(table, ["coverage_90"]):
-            path = folder / "coverage.png"
-            figures.coverage_curves(table[table["coverage_90"].notna()], path)
-            drawn["Coverage of the outputs of training individuals, which no method has seen."] = path
+        caption = "Coverage of the outputs of training individuals, which no method has seen."
+        drawn = report.coverage_figure(table, folder, caption)
         return [report.write_page(folder, self.title, table, [note, *sections], drawn), *drawn.values()]
 
 

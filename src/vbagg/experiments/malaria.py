@@ -11,7 +11,7 @@ import numpy as np
 from vbagg import datasets, kernels, metrics
 from vbagg.datasets import SimulatedCountry
 from vbagg.datasets.country import N_DISTRICTS
-from vbagg.experiments import figures, pictures, report
+from vbagg.experiments import pictures, report
 from vbagg.experiments.base import Experiment, Scores, Settings, Task
 from vbagg.experiments.methods import overdispersed_methods, poisson_methods
 from vbagg.experiments.scores import bag_scores, individual_scores, training_rates
@@ -35,6 +35,13 @@ SCORES = [
     "individual_mse",
     "coverage_error",
 ]
+UNITS = {
+    "distance_to_water": "km",
+    "night_lights": "brightness",
+    "wetness_index": "index",
+    "elevation": "m",
+    "temperature_suitability": "0 to 1",
+}
 FORMATS = dict.fromkeys(SCORES, ".2f") | {"bag_nll": ".1f", "individual_mse": ".0f"}
 PAPER = {
     "Constant": {"bag_nll": 173.1, "bag_log_mse": 4.08},
@@ -62,16 +69,14 @@ class Malaria(Experiment):
         for name in (*poisson_methods(kernels.RBF()), *overdispersed_methods(kernels.RBF()))
         if not name.endswith("-Adam")
     )
+    left_out_of_quick = ("VBAgg-Sq", "VBAgg-Exp")
     options = ("scale",)
 
     def tasks(self, settings: Settings) -> list[Task]:  # noqa: D102
-        methods = self.chosen_methods(settings)
-        if settings.quick and settings.methods is None:
-            methods = tuple(method for method in methods if method not in ("VBAgg-Sq", "VBAgg-Exp"))
         return [
             Task({"repetition": repetition, "method": method})
             for repetition in range(settings.repetitions_or(10))
-            for method in methods
+            for method in self.chosen_methods(settings)
         ]
 
     def run(self, task: Task, settings: Settings) -> Scores:  # noqa: D102
@@ -85,9 +90,7 @@ class Malaria(Experiment):
             **bag_scores(tuned.model, split.test),
             "pixel_log_mse": _log_mse(truth.rate, training_rates(tuned.model, split.train.bags).mean),
             "test_pixel_log_mse": _log_mse(test_rates, tuned.model.posterior(split.test.bags.X).mean),
-            "validation_nll": tuned.validation_nll,
-            "candidates": tuned.candidates,
-            "chosen": tuned.chosen,
+            **tuned.selection,
         }
 
     def report(self, table: pd.DataFrame, folder: Path, settings: Settings) -> list[Path]:  # noqa: D102
@@ -110,11 +113,7 @@ class Malaria(Experiment):
             ["repetition"],
             P_VALUES,
         )
-        drawn: dict[str, Path] = {}
-        if report.present(table, ["coverage_90"]):
-            path = folder / "coverage.png"
-            figures.coverage_curves(table[table["coverage_90"].notna()], path)
-            drawn["Coverage of the true rates of training pixels."] = path
+        drawn = report.coverage_figure(table, folder, "Coverage of the true rates of training pixels.")
         sections = [note, "## Scores\n\n" + markdown_table(with_paper(frame, paper)), tests]
         return [report.write_page(folder, self.title, table, sections, drawn | _maps(folder)), *drawn.values()]
 
@@ -154,7 +153,9 @@ class Malaria(Experiment):
             pictures.map_panels(
                 spread, folder / "uncertainty.png", extent=country.extent, units=units, log=True, marks=river
             ),
-            pictures.map_panels(covariates, folder / "covariates.png", extent=country.extent, marks=river),
+            pictures.map_panels(
+                covariates, folder / "covariates.png", extent=country.extent, units=UNITS, same_scale=(), marks=river
+            ),
         ]
 
 
@@ -193,9 +194,8 @@ def _log_mse(rate: np.ndarray, estimate: np.ndarray) -> float:
 
 
 def _maps(folder: Path) -> dict[str, Path]:
-    found = {
+    return {
         "Rates of the first split: observed in districts, true, and estimated.": folder / "rates.png",
         "Posterior standard deviation.": folder / "uncertainty.png",
         "Covariates that the true rate depends on.": folder / "covariates.png",
     }
-    return {caption: path for caption, path in found.items() if path.exists()}

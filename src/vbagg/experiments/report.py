@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vbagg.experiments import figures
 from vbagg.experiments.significance import wilcoxon_table
 from vbagg.experiments.tables import markdown_table, write_text
 
@@ -53,6 +54,15 @@ def significance_section(
     return "## Significance\n\n" + explanation + "\n".join(parts)
 
 
+def coverage_figure(table: pd.DataFrame, folder: Path, caption: str) -> dict[str, Path]:
+    """Calibration of the methods that have intervals, by its caption; nothing if none has."""
+    if not present(table, ["coverage_90"]):
+        return {}
+    path = folder / "coverage.png"
+    figures.coverage_curves(table[table["coverage_90"].notna()], path)
+    return {caption: path}
+
+
 def run_section(folder: Path, table: pd.DataFrame) -> str:
     """How the rows came about: command, dates, machine, CPU time."""
     settings = json.loads((folder / "settings.json").read_text()) if (folder / "settings.json").exists() else None
@@ -79,10 +89,11 @@ def _command(settings: Mapping[str, Any], run: Mapping[str, Any]) -> str:
 
 
 def write_page(
-    folder: Path, title: str, table: pd.DataFrame, sections: Sequence[str], figures: Mapping[str, Path]
+    folder: Path, title: str, table: pd.DataFrame, sections: Sequence[str], pictures: Mapping[str, Path]
 ) -> Path:
-    """Markdown page: how it was run, the sections and, last, the figures by caption."""
-    shown = "\n".join(f"![{caption}]({path.name})\n\n{caption}\n" for caption, path in figures.items())
+    """Markdown page: how it was run, the sections and, last, those figures that exist, by caption."""
+    existing = {caption: path for caption, path in pictures.items() if path.exists()}
+    shown = "\n".join(f"![{caption}]({path.name})\n\n{caption}\n" for caption, path in existing.items())
     body = "\n\n".join(section.strip() for section in (run_section(folder, table), *sections) if section)
-    ending = f"\n\n## Figures\n\n{shown}" if figures else "\n"
+    ending = f"\n\n## Figures\n\n{shown}" if existing else "\n"
     return write_text(folder / "README.md", f"# {title}\n\n{body}{ending}")

@@ -43,18 +43,13 @@ class SwissRoll(Experiment):
     references: ClassVar[tuple[str, ...]]
     pictured: ClassVar[tuple[str, ...]]
     paper_p_values: ClassVar[report.PValues] = {}
-    left_to_ask: ClassVar[tuple[str, ...]] = ()
-    """Methods that run only when they are named: they take long."""
 
     def tasks(self, settings: Settings) -> list[Task]:  # noqa: D102
-        methods = self.chosen_methods(settings)
-        if settings.methods is None:
-            methods = tuple(method for method in methods if method not in self.left_to_ask)
         return [
             Task({self.varied: value, "repetition": repetition, "method": method})
             for repetition in range(settings.repetitions_or(5))
             for value in (self.quick_grid if settings.quick else self.full_grid)
-            for method in methods
+            for method in self.chosen_methods(settings)
         ]
 
     def data(self, task: Task, quick: bool) -> tuple[Split, Truth]:
@@ -71,9 +66,7 @@ class SwissRoll(Experiment):
         return {
             **individual_scores(tuned.model, split.train, truth),
             **bag_scores(tuned.model, split.test),
-            "validation_nll": tuned.validation_nll,
-            "candidates": tuned.candidates,
-            "chosen": tuned.chosen,
+            **tuned.selection,
         }
 
     def report(self, table: pd.DataFrame, folder: Path, settings: Settings) -> list[Path]:  # noqa: D102
@@ -88,13 +81,10 @@ class SwissRoll(Experiment):
             )
             drawn[f"{SCORES[score].capitalize()}."] = path
         if report.present(table, ["coverage_90"]):
-            with_intervals = table[table["coverage_90"].notna()]
             path = folder / "coverage_error.png"
-            figures.coverage_error_curves(with_intervals, self.varied, path, xlabel=self.axis)
+            figures.coverage_error_curves(table[table["coverage_90"].notna()], self.varied, path, xlabel=self.axis)
             drawn["Distance of the coverage of 70% to 95% intervals from their level."] = path
-            path = folder / "coverage.png"
-            figures.coverage_curves(with_intervals, path)
-            drawn["Coverage of central intervals, all settings pooled."] = path
+        drawn |= report.coverage_figure(table, folder, "Coverage of central intervals, all settings pooled.")
         pairs = [self.varied, "repetition"]
         tests = report.significance_section(
             table, self.references, ["individual_nll", "individual_mse"], pairs, self.paper_p_values
@@ -129,11 +119,10 @@ class SwissRoll(Experiment):
         ]
 
     def _examples(self, folder: Path) -> dict[str, Path]:
-        found = {
+        return {
             "Rates of training individuals on the first roll.": folder / "roll_predictions.png",
             "Their posterior standard deviation.": folder / "roll_uncertainty.png",
         }
-        return {caption: path for caption, path in found.items() if path.exists()}
 
 
 @lru_cache(maxsize=1)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from vbagg.errors import unknown_name
+from vbagg.experiments.base import Scores
 from vbagg.experiments.scores import plug_in_nll
 from vbagg.experiments.splits import Split
 
@@ -44,6 +45,11 @@ class Tuned:
     chosen: str
     candidates: int
     validation_nll: float
+
+    @property
+    def selection(self) -> Scores:
+        """How it was chosen, for the row of a repetition."""
+        return {"validation_nll": self.validation_nll, "candidates": self.candidates, "chosen": self.chosen}
 
 
 def tune(method: Method, split: Split, quick: bool = False) -> Tuned:

@@ -7,7 +7,6 @@ from typing import Any
 
 from vbagg.elbo import Parameters
 from vbagg.kernels import Kernel, Prior
-from vbagg.landmarks import Landmarks
 from vbagg.likelihoods import Likelihood
 from vbagg.manifold import Manifold
 from vbagg.models import setup
@@ -52,17 +51,12 @@ class Nystrom(PointModel):
     def _structure(
         self, data: setup.TrainingData, likelihood: Likelihood
     ) -> tuple[LatentFunction, Parameters, Parameters, LogPrior]:
-        setup.check_kernel(self.kernel)
-        bags = data.bags
-        kernel = (self.kernel or setup.default_kernel(bags)).resolve(bags.feature_names)
-        options = self.landmarks if isinstance(self.landmarks, Landmarks) else Landmarks()
-        components = setup.joint_components(kernel.components()) if options.joint else kernel.components()
+        components, learn_landmarks = setup.resolve_components(self.kernel, self.landmarks, data.bags)
         spec = setup.make_spec(components, likelihood, data.frame.link, "matched")
-        start = setup.start_parameters(spec, self.landmarks, bags, data.frame.scaler, self.random_state)
-        trainable = setup.trainable(components, start, options.learn)
+        start = setup.start_parameters(spec, self.landmarks, data.bags, data.frame.scaler, self.random_state)
         return (
             LandmarkFunction(spec.feature_map),
             start,
-            trainable,
+            setup.trainable(components, start, learn_landmarks),
             make_log_prior(components, self.priors, data.frame.link.name),
         )

@@ -97,6 +97,14 @@ def held_out_score(
     return score
 
 
+def resolve_components(kernel: Kernel | None, landmarks: Any, bags: Bags) -> tuple[tuple[Kernel, ...], bool]:
+    """Additive components of the user's or the default kernel on these columns, and whether landmarks are learnt."""
+    check_kernel(kernel)
+    options = landmarks if isinstance(landmarks, Landmarks) else Landmarks()
+    components = (kernel or default_kernel(bags)).resolve(bags.feature_names).components()
+    return joint_components(components) if options.joint else components, options.learn
+
+
 def check_kernel(kernel: Any) -> None:
     """Refuse anything but a kernel or None."""
     if kernel is not None and not isinstance(kernel, Kernel):

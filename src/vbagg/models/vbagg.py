@@ -20,7 +20,6 @@ from vbagg.elbo import APPROXIMATIONS
 from vbagg.errors import ConvergenceWarning, unknown_name
 from vbagg.inference import Adam, Fit, Problem, Validator, average, get_inference, run_adam
 from vbagg.kernels import Kernel, Prior
-from vbagg.landmarks import Landmarks
 from vbagg.likelihoods import Likelihood, get_likelihood
 from vbagg.links import Link, get_link
 from vbagg.models import setup
@@ -121,9 +120,7 @@ class VBAgg(BagModel):
         inference = get_inference(self.inference)
         data = setup.training_data(bags, y, trials, offset, likelihood, link)
         used, frame = data.bags, data.frame
-        kernel = (self.kernel or setup.default_kernel(used)).resolve(used.feature_names)
-        options = self.landmarks if isinstance(self.landmarks, Landmarks) else Landmarks()
-        components = setup.joint_components(kernel.components()) if options.joint else kernel.components()
+        components, learn_landmarks = setup.resolve_components(self.kernel, self.landmarks, used)
         spec = setup.make_spec(components, likelihood, link, self.approximation)
         log_prior = make_log_prior(components, self.priors, link.name)
         memory = DEFAULT_MEMORY if self.memory is None else float(self.memory)
@@ -151,7 +148,7 @@ class VBAgg(BagModel):
             if number is not None and residual != "diagonal" and used.sizes.max() > number:
                 fewer, fewer_known = representative_bags(ready, known, number)
                 problem.rough = Problem(spec, chunked(fewer, known=fewer_known), start.landmarks, memory)
-            trainable = setup.trainable(components, start, options.learn)
+            trainable = setup.trainable(components, start, learn_landmarks)
             # small matrices gain nothing from threads, which would fight with those of the compiled functions
             with reporting(progress, "vbagg") as report, threadpool_limits(1, user_api="blas"):
                 if isinstance(inference, Adam):
