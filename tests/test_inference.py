@@ -12,9 +12,10 @@ from vbagg.elbo import Parameters, Spec
 from vbagg.errors import ConvergenceWarning
 from vbagg.inference import Adam, Gaussian, Newton, Problem, get_inference
 from vbagg.inference.adam import merge_chunks
+from vbagg.inference.mode import laplace_start
 from vbagg.inference.result import Fit, FlatParameters, Status, choose
 from vbagg.inference.search import maximise
-from vbagg.inference.weights import laplace_start, solve_weights
+from vbagg.inference.weights import solve_weights
 from vbagg.likelihoods import NegativeBinomial, Normal, Poisson
 from vbagg.links import get_link
 from vbagg.priors import make_log_prior
@@ -151,20 +152,15 @@ def test_solution_improves_on_the_laplace_start(x64, solved, name):
 
 @each_case
 def test_evaluate_gives_the_elbo_and_its_gradients(x64, example, solved, name):
-    """Away from the optimum: `d/d mu` directly, `d/d Sigma` along one symmetric direction."""
+    """Away from the optimum."""
     _, staged, _ = solved[name]
     q = Gaussian(example.mu, example.factor)
-    value, d_mu, d_sigma = staged.evaluate(q)
+    value, d_mu, d_factor = staged.evaluate(q)
     assert value == pytest.approx(staged.elbo(q), rel=1e-6)
-    data_slopes = slopes_by_differences(staged, q)[:7] + q.mu
-    np.testing.assert_allclose(d_mu, data_slopes, rtol=1e-2, atol=1e-2)
-    direction = 1e-3 * np.cov(np.random.default_rng(0).normal(size=(7, 30)))
-
-    def data_term(sign):
-        moved = Gaussian(q.mu, np.linalg.cholesky(q.covariance + sign * direction))
-        return staged.elbo(moved) + moved.kl()
-
-    assert np.sum(d_sigma * direction) == pytest.approx((data_term(1) - data_term(-1)) / 2, rel=1e-2)
+    of_divergence = np.concatenate([q.mu, (q.factor - np.diag(1 / np.diag(q.factor)))[np.tril_indices(7)]])
+    data_slopes = slopes_by_differences(staged, q) + of_divergence
+    np.testing.assert_allclose(np.concatenate([d_mu, d_factor[np.tril_indices(7)]]), data_slopes, rtol=1e-2, atol=1e-2)
+    np.testing.assert_array_equal(d_factor, np.tril(d_factor))
 
 
 @each_case

@@ -8,7 +8,6 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 
 from vbagg.chunks import Chunk
 from vbagg.elbo import Parameters, Spec, Staged, data_term, stage
@@ -77,15 +76,6 @@ def _parameter_slopes(
         return data_term(spec, parameters.likelihood, stage(spec, parameters, jitter, chunk, False), mu, factor)
 
     return jax.grad(value)(parameters)
-
-
-def _through_cholesky(C: np.ndarray, d_factor: np.ndarray) -> np.ndarray:
-    """Gradient in `Sigma` from the gradient in its Cholesky factor, once for all chunks."""
-    inner = np.tril(C.T @ d_factor)
-    inner[np.diag_indices_from(inner)] /= 2
-    inverse = scipy.linalg.solve_triangular(C, np.eye(len(C)), lower=True)
-    d_sigma = inverse.T @ (inner + inner.T) @ inverse
-    return d_sigma / 2
 
 
 class Problem:
@@ -164,10 +154,10 @@ class StagedProblem:
         return jax.tree.map(np.asarray, total)
 
     def evaluate(self, q: Gaussian) -> tuple[float, np.ndarray, np.ndarray]:
-        """ELBO and the data term's gradients in `mu` and `Sigma`."""
+        """ELBO and the data term's gradients in `mu` and the triangular factor."""
         self.problem.evaluations += 1
         value, (d_mu, d_factor) = self._sum(_value_and_slopes, q.mu, q.factor)
-        return float(value) - q.kl(), d_mu, _through_cholesky(q.factor, d_factor)
+        return float(value) - q.kl(), d_mu, np.tril(d_factor)
 
     def elbo(self, q: Gaussian) -> float:
         """ELBO alone."""

@@ -1,208 +1,174 @@
-"""The inner solve over `q`: Gauss-Newton start, then natural gradients with Anderson acceleration, MATH (10)."""
+"""The inner solve over `q`: natural gradients to come near from the mode, then limited-memory BFGS, MATH (10)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 
+from vbagg.inference.chart import Chart, Curvature
+from vbagg.inference.mode import gaussian_from_natural, laplace_start
 from vbagg.inference.problem import Gaussian, StagedProblem
 
 SMALLEST_PRECISION = 1e-2
 """Eigenvalues of the target precision are clipped here; the prior's are 1."""
 ROUNDING = 1e-4
 """Gain, in nats, that may be lost in the rounding of float32 sums."""
-CLOSE = 1e-4
-"""Relative gain below which the mode is near enough to start from."""
-MEMORY = 5
-"""Past steps that the acceleration combines."""
+NEAR = 2.0
+"""Gain, in nats, that a natural gradient promises where quasi-Newton steps take over."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Result of the inner solve; `correction` is what it added to the natural parameters of its start."""
+    """Result of the inner solve, and what a solve for neighbouring parameters can start from."""
 
     q: Gaussian
     elbo: float
     steps: int
     converged: bool
-    correction: np.ndarray
+    displacement: np.ndarray
+    """Coordinates of `q` around the mode."""
+    curvature: Curvature
 
 
 def solve_weights(
     problem: StagedProblem,
     warm: Solution | None = None,
     tolerance: float = 1e-5,
-    max_steps: int = 60,
+    max_steps: int = 100,
     carried: np.ndarray | None = None,
 ) -> Solution:
-    """Maximise the ELBO over `q` for fixed parameters.
+    """Maximise the ELBO over `q` for fixed parameters, until a step promises less than `tolerance` nats.
 
-    The start is the mode and its curvature. With `warm`, the mode is sought near the warm mean and the warm
-    correction is applied to it: it changes little between neighbouring parameters.
+    The start is the mode and its curvature. With `warm`, the mode is sought near the warm mean, and `q` is displaced
+    from it as the warm one is from its own mode: that changes little between neighbouring parameters.
     """
     slack = tolerance + problem.problem.noise
-    zero = np.zeros(problem.problem.n_features)
     starts = [v for v in (carried, None if warm is None else warm.q.mu) if v is not None]
-    mode = laplace_start(problem, starts or [zero])
-    anchor = natural_parameters(mode)
-    state = _State(problem, mode)
-    warmed = warm is not None and state.attempt(anchor + warm.correction, np.inf) is not None
-    if not warmed and state.attempt(anchor, np.inf) is None:
-        return Solution(mode, -np.inf, 0, False, np.zeros_like(anchor))
-    for step in range(1, max_steps + 1):
-        gain, full = state.advance(slack)
-        if gain is None or (full and gain < slack):
-            # stuck within the rounding of the ELBO is as good as converged
-            settled = not state.clipped and (gain is not None or state.promised() < ROUNDING + slack)
-            return Solution(state.q, state.elbo, step, settled, state.natural - anchor)
-    return Solution(state.q, state.elbo, max_steps, False, state.natural - anchor)
-
-
-def laplace_start(problem: StagedProblem, starts: Sequence[np.ndarray], max_steps: int = 30) -> Gaussian:
-    """Mode of the weights by damped Gauss-Newton and the curvature there, from the best start or else from zero."""
-    zero = np.zeros_like(starts[0])
-    best = starts[0]
-    if len(starts) > 1:
-        values = [problem.gauss_newton(v)[0] for v in starts]
-        best = starts[int(np.argmax(np.where(np.isfinite(values), values, -np.inf)))]
-    for v in (best, zero):
-        try:
-            return _climb(problem, v, max_steps)
-        except np.linalg.LinAlgError:
-            continue
-    return Gaussian(zero, np.eye(len(zero)))
-
-
-def _climb(problem: StagedProblem, v: np.ndarray, max_steps: int) -> Gaussian:
-    value, slope, precision = problem.gauss_newton(v)
-    if not np.isfinite(value):
-        raise np.linalg.LinAlgError("the objective is not finite")
-    for _ in range(max_steps):
-        step = scipy.linalg.cho_solve(_cholesky(precision), slope)
-        expected = float(slope @ step)
-        damping = 1.0
-        while damping > 1e-5:
-            trial = problem.gauss_newton(v + damping * step)
-            if trial[0] - value > 1e-2 * damping * expected:
-                break
-            damping /= 3
-        else:
+    mode = Chart(laplace_start(problem, starts or [np.zeros(problem.problem.n_features)]))
+    state, curvature = None, Curvature()
+    if warm is not None:
+        state, curvature = _State.at(problem, mode.gaussian(warm.displacement)), warm.curvature
+    state = state or _State.at(problem, mode.origin)
+    if state is None:
+        return Solution(mode.origin, -np.inf, 0, False, mode.vector(mode.origin), Curvature())
+    steps = 0
+    while steps < max_steps and not state.near():
+        closer = state.natural_step()
+        if closer is None:
             break
-        v = v + damping * step
-        gain, (value, slope, precision) = trial[0] - value, trial
-        if gain < CLOSE * max(abs(value), 100.0):
+        state, curvature, steps = closer, Curvature(), steps + 1
+    ascent = _Ascent(problem, Chart(state.q), state, curvature)
+    while steps < max_steps:
+        steps += 1
+        if ascent.promised < slack or not ascent.step(problem.problem.noise):
             break
-    return _gaussian(v, _cholesky(precision))
+    settled = ascent.promised < slack + ROUNDING
+    q = ascent.state.q
+    return Solution(q, ascent.state.elbo, steps, settled, mode.vector(q), ascent.curvature)
 
 
-def gaussian_from_natural(precision: np.ndarray, shift: np.ndarray) -> Gaussian:
-    """`N(precision^-1 shift, precision^-1)` with a triangular factor of its covariance."""
-    factor = _cholesky(precision)
-    return _gaussian(scipy.linalg.cho_solve(factor, shift), factor)
-
-
-def _cholesky(precision: np.ndarray) -> tuple[np.ndarray, bool]:
-    if not np.isfinite(precision).all():
-        raise np.linalg.LinAlgError("the precision is not finite")
-    return scipy.linalg.cho_factor(precision, lower=True, check_finite=False)
-
-
-def _gaussian(mu: np.ndarray, factor: tuple[np.ndarray, bool]) -> Gaussian:
-    covariance = scipy.linalg.cho_solve(factor, np.eye(len(mu)))
-    return Gaussian(mu, np.linalg.cholesky((covariance + covariance.T) / 2))
-
-
-def natural_parameters(q: Gaussian) -> np.ndarray:
-    """Precision and precision times mean, side by side (m, m+1)."""
-    inverse = scipy.linalg.solve_triangular(q.factor, np.eye(len(q.mu)), lower=True)
-    precision = inverse.T @ inverse
-    return np.column_stack([precision, precision @ q.mu])
-
-
-@dataclass
+@dataclass(frozen=True)
 class _State:
-    """Current `q` in natural parameters (precision, precision @ mu), with its target and past steps."""
+    """A Gaussian with the ELBO and its gradients in mean and triangular factor."""
 
     problem: StagedProblem
     q: Gaussian
-    past: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    elbo: float
+    d_mu: np.ndarray
+    d_factor: np.ndarray
+
+    @classmethod
+    def at(cls, problem: StagedProblem, q: Gaussian) -> _State | None:
+        """None where there is no Gaussian or the ELBO is not finite."""
+        diagonal = np.diag(q.factor)
+        if not (np.isfinite(q.factor).all() and (diagonal > 0).all()):
+            return None
+        elbo, d_mu, d_factor = problem.evaluate(q)
+        if not np.isfinite(elbo):
+            return None
+        return cls(problem, q, elbo, d_mu - q.mu, d_factor - q.factor + np.diag(1 / diagonal))
+
+    def near(self) -> bool:
+        """Whether a step of natural gradient promises little."""
+        slope = Chart(self.q).slope(self.d_mu, self.d_factor)
+        return 0.5 * float(slope @ slope) < NEAR
+
+    def natural_step(self) -> _State | None:
+        """A step along the natural gradient, short enough that the ELBO rises; None if there is none."""
+        inverse = scipy.linalg.solve_triangular(self.q.factor, np.eye(len(self.q.mu)), lower=True)
+        precision = inverse.T @ inverse
+        target = _clip(precision - 2 * _through_cholesky(self.q.factor, inverse, self.d_factor))
+        length = 1.0
+        while length > 1e-4:
+            trial = precision + length * (target - precision)
+            q = gaussian_from_natural(trial, trial @ self.q.mu + length * self.d_mu)
+            state = _State.at(self.problem, q)
+            if state is not None and state.elbo > self.elbo:
+                return state
+            length /= 3
+        return None
+
+
+@dataclass
+class _Ascent:
+    """Quasi-Newton steps in the coordinates of a chart."""
+
+    problem: StagedProblem
+    chart: Chart
+    state: _State
+    curvature: Curvature
 
     def __post_init__(self) -> None:
-        self.metric = self.q.factor
-        self.elbo = -np.inf
+        self.z = self.chart.vector(self.state.q)
+        self._aim()
 
-    def _accept(self, q: Gaussian, natural: np.ndarray, evaluation: tuple) -> None:
-        self.q, self.natural = q, natural
-        self.elbo, d_mu, d_sigma = evaluation
-        target, self.clipped = _clip(np.eye(len(q.mu)) - 2 * d_sigma)
-        # the step to natural parameters (target, target mu + gradient) is the natural gradient of length one
-        self.target = np.column_stack([target, target @ q.mu + d_mu - q.mu])
+    def _aim(self) -> None:
+        self.slope = self.chart.slope(self.state.d_mu, self.state.d_factor)
+        self.direction = self.curvature.direction(self.slope)
+        self.rise = float(self.slope @ self.direction)
+        self.promised = 0.5 * self.rise
 
-    def advance(self, tolerance: float) -> tuple[float | None, bool]:
-        """One step that does not lower the ELBO: accelerated, else plain, else shortened; gain and whether full."""
-        residual = self.target - self.natural
-        self.past = [*self.past, (self._whiten(self.target), self._whiten(residual))][-MEMORY:]
-        if len(self.past) > 1:
-            gain = self.attempt(self._accelerated(), tolerance)
-            if gain is not None:
-                return gain, True
-            self.past = self.past[-1:]
-        rho = 1.0
-        while rho > 1e-4:
-            gain = self.attempt(self.natural + rho * residual, tolerance)
-            if gain is not None:
-                return gain, rho == 1.0
-            rho /= 3
-            self.past = []
-        return None, False
+    def step(self, noise: float) -> bool:
+        """Move uphill, if need be with the curvature learnt forgotten; whether that was possible."""
+        while (found := self._backtrack(noise)) is None:
+            if not self.curvature.moves:
+                return False
+            self.curvature = Curvature()
+            self._aim()
+        length, state = found
+        before, move = self.slope, length * self.direction
+        self.z, self.state = self.z + move, state
+        after = self.chart.slope(state.d_mu, state.d_factor)
+        self.curvature = self.curvature.with_move(move, before - after)
+        self._aim()
+        return True
 
-    def promised(self) -> float:
-        """Gain that a full step promises: squared lengths of the mean's and the precision's move, by `q`'s metric."""
-        C = self.q.factor
-        move = self.target - self.natural
-        precision, shift = move[:, :-1], move[:, -1]
-        mean = C.T @ (shift - precision @ self.q.mu)
-        return 0.5 * float(mean @ mean) + 0.25 * float(np.sum((C.T @ precision @ C) ** 2))
-
-    def attempt(self, natural: np.ndarray, tolerance: float) -> float | None:
-        """Move to these natural parameters unless the ELBO falls by more than the tolerance; the gain."""
-        precision = (natural[:, :-1] + natural[:, :-1].T) / 2
-        try:
-            q = gaussian_from_natural(precision, natural[:, -1])
-        except np.linalg.LinAlgError:
-            return None
-        evaluation = self.problem.evaluate(q)
-        gain = evaluation[0] - self.elbo
-        if not gain > -tolerance:
-            return None
-        self._accept(q, natural, evaluation)
-        return gain
-
-    def _accelerated(self) -> np.ndarray:
-        targets = np.stack([target for target, _ in self.past])
-        residuals = np.stack([residual for _, residual in self.past])
-        differences = np.diff(residuals, axis=0)
-        mix = np.linalg.lstsq(differences.T, residuals[-1], rcond=1e-8)[0]
-        return self._unwhiten(targets[-1] - mix @ np.diff(targets, axis=0))
-
-    def _whiten(self, natural: np.ndarray) -> np.ndarray:
-        """Natural parameters in the units of the starting covariance, as a vector."""
-        C = self.metric
-        return np.concatenate([np.ravel(C.T @ natural[:, :-1] @ C), C.T @ natural[:, -1]])
-
-    def _unwhiten(self, vector: np.ndarray) -> np.ndarray:
-        m = len(self.metric)
-        left = scipy.linalg.solve_triangular(self.metric, np.eye(m), lower=True).T
-        return np.column_stack([left @ vector[: m * m].reshape(m, m) @ left.T, left @ vector[m * m :]])
+    def _backtrack(self, noise: float) -> tuple[float, _State] | None:
+        length = 1.0
+        for _ in range(8):
+            state = _State.at(self.problem, self.chart.gaussian(self.z + length * self.direction))
+            gain = -np.inf if state is None else state.elbo - self.state.elbo
+            if state is not None and gain > 1e-4 * length * self.rise - noise:
+                return length, state
+            # peak of the parabola through both values and the slope
+            shortfall = length * self.rise - gain
+            length *= float(np.clip(0.5 * length * self.rise / shortfall, 0.1, 0.5))
+        return None
 
 
-def _clip(target: np.ndarray) -> tuple[np.ndarray, bool]:
+def _through_cholesky(C: np.ndarray, inverse: np.ndarray, d_factor: np.ndarray) -> np.ndarray:
+    """Gradient in `Sigma` from the gradient in its Cholesky factor `C`."""
+    inner = np.tril(C.T @ d_factor)
+    inner[np.diag_indices_from(inner)] /= 2
+    return inverse.T @ (inner + inner.T) @ inverse / 2
+
+
+def _clip(target: np.ndarray) -> np.ndarray:
     try:
         np.linalg.cholesky(target - SMALLEST_PRECISION * np.eye(len(target)))
-        return target, False
+        return target
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(target)
-    return (vectors * np.maximum(values, SMALLEST_PRECISION)) @ vectors.T, True
+    return (vectors * np.maximum(values, SMALLEST_PRECISION)) @ vectors.T

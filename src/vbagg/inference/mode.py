@@ -1,0 +1,67 @@
+"""Mode of the weights and the curvature there: where the solve over `q` starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.linalg
+
+from vbagg.inference.problem import Gaussian, StagedProblem
+
+CLOSE = 1e-4
+"""Relative gain below which the mode is near enough to start from."""
+
+
+def laplace_start(problem: StagedProblem, starts: Sequence[np.ndarray], max_steps: int = 30) -> Gaussian:
+    """Mode of the weights by damped Gauss-Newton and the curvature there, from the best start or else from zero."""
+    zero = np.zeros_like(starts[0])
+    best = starts[0]
+    if len(starts) > 1:
+        values = [problem.gauss_newton(v)[0] for v in starts]
+        best = starts[int(np.argmax(np.where(np.isfinite(values), values, -np.inf)))]
+    for v in (best, zero):
+        try:
+            return _climb(problem, v, max_steps)
+        except np.linalg.LinAlgError:
+            continue
+    return Gaussian(zero, np.eye(len(zero)))
+
+
+def _climb(problem: StagedProblem, v: np.ndarray, max_steps: int) -> Gaussian:
+    value, slope, precision = problem.gauss_newton(v)
+    if not np.isfinite(value):
+        raise np.linalg.LinAlgError("the objective is not finite")
+    for _ in range(max_steps):
+        step = scipy.linalg.cho_solve(_cholesky(precision), slope)
+        expected = float(slope @ step)
+        damping = 1.0
+        while damping > 1e-5:
+            trial = problem.gauss_newton(v + damping * step)
+            if trial[0] - value > 1e-2 * damping * expected:
+                break
+            damping /= 3
+        else:
+            break
+        v = v + damping * step
+        gain, (value, slope, precision) = trial[0] - value, trial
+        if gain < CLOSE * max(abs(value), 100.0):
+            break
+    return _gaussian(v, _cholesky(precision))
+
+
+def gaussian_from_natural(precision: np.ndarray, shift: np.ndarray) -> Gaussian:
+    """`N(precision^-1 shift, precision^-1)` with a triangular factor of its covariance."""
+    factor = _cholesky(precision)
+    return _gaussian(scipy.linalg.cho_solve(factor, shift), factor)
+
+
+def _cholesky(precision: np.ndarray) -> tuple[np.ndarray, bool]:
+    if not np.isfinite(precision).all():
+        raise np.linalg.LinAlgError("the precision is not finite")
+    return scipy.linalg.cho_factor(precision, lower=True, check_finite=False)
+
+
+def _gaussian(mu: np.ndarray, factor: tuple[np.ndarray, bool]) -> Gaussian:
+    covariance = scipy.linalg.cho_solve(factor, np.eye(len(mu)))
+    return Gaussian(mu, np.linalg.cholesky((covariance + covariance.T) / 2))
