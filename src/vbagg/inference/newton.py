@@ -16,7 +16,7 @@ from vbagg.progress import Report
 
 SAME_OPTIMUM = 2.0, 0.7
 """A later start that comes this near to an earlier optimum, in nats and log-parameters, is in its basin and stops."""
-ROUGH_PRECISION, FINAL_PRECISION = 1e-2, 1e-6
+ROUGH_PRECISION, FINAL_PRECISION = 1e-2, 1e-5
 WORTHY_GAP = 0.01
 """Nats per bag by which representatives may change the ELBO before the status speaks of it."""
 ADVICE = (

@@ -10,7 +10,7 @@ from vbagg.elbo import Parameters
 from vbagg.features import carry_weights, compiled_basis
 from vbagg.inference.problem import Problem, StagedProblem
 from vbagg.inference.result import FlatParameters
-from vbagg.inference.weights import Solution, solve_weights
+from vbagg.inference.weights import Solution, refine_weights, solve_weights
 from vbagg.priors import LogPrior
 
 
@@ -66,5 +66,5 @@ class Profile:
 def solve_in_full(problem: Problem, point: Point, precision: float) -> tuple[Solution, float, tuple[float, ...]]:
     """`q` at a point solved with all individuals, the objective with it, and the jitter."""
     staged = problem.at(point.parameters)
-    solution = solve_weights(staged, point.solution, precision)
+    solution = refine_weights(staged, point.solution, precision)
     return solution, solution.elbo + point.value - point.solution.elbo, staged.jitter

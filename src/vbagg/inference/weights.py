@@ -44,15 +44,30 @@ def solve_weights(
     The start is the mode and its curvature. With `warm`, the mode is sought near the warm mean, and `q` is displaced
     from it as the warm one is from its own mode: that changes little between neighbouring parameters.
     """
-    slack = tolerance + problem.problem.noise
     starts = [v for v in (carried, None if warm is None else warm.q.mu) if v is not None]
     mode = Chart(laplace_start(problem, starts or [np.zeros(problem.problem.n_features)]))
-    state, curvature = None, Curvature()
     if warm is not None:
-        state, curvature = _State.at(problem, mode.gaussian(warm.displacement)), warm.curvature
-    state = state or _State.at(problem, mode.origin)
+        found = _ascend(problem, mode, mode.gaussian(warm.displacement), warm.curvature, tolerance, max_steps)
+        if found is not None:
+            return found
+    found = _ascend(problem, mode, mode.origin, Curvature(), tolerance, max_steps)
+    return found or Solution(mode.origin, -np.inf, 0, False, mode.vector(mode.origin), Curvature())
+
+
+def refine_weights(problem: StagedProblem, rough: Solution, tolerance: float, max_steps: int = 100) -> Solution:
+    """Maximise the ELBO from the solution of nearly the same problem with the same parameters."""
+    found = _ascend(problem, Chart(rough.q), rough.q, rough.curvature, tolerance, max_steps)
+    return found or solve_weights(problem, None, tolerance, max_steps)
+
+
+def _ascend(
+    problem: StagedProblem, mode: Chart, q: Gaussian, curvature: Curvature, tolerance: float, max_steps: int
+) -> Solution | None:
+    """Maximise from `q`; None if the ELBO is not finite there."""
+    slack = tolerance + problem.problem.noise
+    state = _State.at(problem, q)
     if state is None:
-        return Solution(mode.origin, -np.inf, 0, False, mode.vector(mode.origin), Curvature())
+        return None
     steps = 0
     while steps < max_steps and not state.near():
         closer = state.natural_step()
