@@ -8,7 +8,7 @@ setup: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -c constraints.txt -e ".[plots,dev]"
+	$(BIN)/pip install -c constraints.txt -e ".[geo,plots,dev]"
 	touch $@
 
 demo: $(INSTALLED)
