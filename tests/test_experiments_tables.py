@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import wilcoxon
 
-from vbagg.experiments.significance import wilcoxon_table
+from vbagg.significance import wilcoxon_table
 from vbagg.experiments.tables import markdown_table, summary, with_paper, write_text
 
 

@@ -22,14 +22,15 @@ _HOMES = {
     "BagPixel": "vbagg.models.bagpixel",
     "Nystrom": "vbagg.models.nystrom",
     "ManifoldNN": "vbagg.models.network",
+    "BagGLM": "vbagg.models.glm",
     "load": "vbagg.io",
 }
-_MODULES = ("datasets", "errors", "kernels", "laws", "likelihoods", "metrics")
+_MODULES = ("datasets", "errors", "geo", "kernels", "laws", "likelihoods", "metrics", "validate")
 
 __all__ = [*_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
-    from vbagg import datasets, errors, kernels, laws, likelihoods, metrics
+    from vbagg import datasets, errors, geo, kernels, laws, likelihoods, metrics, validate
     from vbagg.bags import Bags
     from vbagg.inference import Adam, Newton
     from vbagg.io import load
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from vbagg.manifold import Manifold
     from vbagg.models.bagpixel import BagPixel
     from vbagg.models.constant import Constant
+    from vbagg.models.glm import BagGLM
     from vbagg.models.network import ManifoldNN
     from vbagg.models.nystrom import Nystrom
     from vbagg.models.vbagg import VBAgg

@@ -35,6 +35,7 @@ from vbagg.models.constant import ConstantFitted
 from vbagg.models.fitted import Fitted, Member
 from vbagg.models.frame import Frame
 from vbagg.models.functions import LandmarkFunction, Network
+from vbagg.models.glm import GLMFitted
 from vbagg.models.point import PointFitted
 from vbagg.scaling import Scaler
 
@@ -48,6 +49,7 @@ MODELS = {
     "BagPixel": "vbagg.models.bagpixel",
     "Nystrom": "vbagg.models.nystrom",
     "ManifoldNN": "vbagg.models.network",
+    "BagGLM": "vbagg.models.glm",
 }
 """Estimators that can be stored, and their modules."""
 
@@ -58,7 +60,7 @@ CLASSES: dict[str, type] = {
         *(type(link) for link in LINKS.values()),
         *INFERENCES.values(),
         *(Landmarks, Prior, Scaler, FeatureMap, Spec, Parameters, Gaussian, Frame, Member, Fitted, Status),
-        *(Manifold, LandmarkFunction, Network, PointFitted, ConstantFitted),
+        *(Manifold, LandmarkFunction, Network, PointFitted, ConstantFitted, GLMFitted),
     )
 }
 """Dataclasses that may stand in a file; each is stored as its fields."""

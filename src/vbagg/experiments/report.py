@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vbagg.experiments import figures
-from vbagg.experiments.significance import wilcoxon_table
 from vbagg.experiments.tables import markdown_table, write_text
+from vbagg.significance import wilcoxon_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,233 @@
+"""Fit to all folds but one, predict the bags of that one: for the model and for its baselines."""
+
+from __future__ import annotations
+
+import inspect
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbagg.bags import Bags
+from vbagg.errors import ConvergenceWarning, DataWarning
+from vbagg.inputs import some_values
+from vbagg.likelihoods import get_likelihood
+from vbagg.models import setup
+from vbagg.models.constant import Constant
+from vbagg.models.frame import check_is_bags
+from vbagg.models.glm import BagGLM
+from vbagg.progress import Report, reporting
+from vbagg.validate.bag_scores import bag_scores, point_scores
+from vbagg.validate.folds import as_folds, fold_names
+from vbagg.validate.result import FoldResult, Validation
+
+Floats = NDArray[np.float64]
+BASELINES: dict[str, Any] = {"constant": Constant, "glm": BagGLM}
+
+
+def default_baselines(model: Any) -> dict[str, Any]:
+    """What any model should beat: one constant rate, and a regression on bag means, with its likelihood."""
+    likelihood = getattr(model, "likelihood", None)
+    if likelihood is None:
+        return {}
+    return {name: kind(likelihood) for name, kind in BASELINES.items() if type(model) is not kind}
+
+
+def cross_validate(
+    models: Any,
+    bags: Bags,
+    y: Any,
+    folds: Any = 5,
+    trials: Any = None,
+    offset: Any = None,
+    progress: bool | Report | None = None,
+    *,
+    baselines: Any = "default",
+    per: float | None = None,
+) -> Validation:
+    """Predict every bag by models that were fitted without its fold.
+
+    Parameters
+    ----------
+    models
+        A model with scikit-learn's `get_params`, or models by name, the first of which is compared with the others.
+        Clones are fitted. `fit` and `predictive_bags` are called as those of `VBAgg`; a model that only has `predict`
+        gets the scores that need no law.
+    bags, y, trials
+        As for `VBAgg.fit`.
+    folds
+        A number of random folds, a vector in the order of `bags.labels`, or a Series by label. See `random_folds` and
+        `spatial_folds`.
+    offset
+        As for `VBAgg.fit`. Models that take none, or have another link than the first, are fitted without it.
+    progress
+        None, True, False or a function of one dict per fit: `fold`, `model`, `done`, `of`.
+    baselines
+        Further models by name, None for none. Default: `default_baselines` of the first model.
+    per
+        Scores are those of rates per so many units of weight (of trials, for the binomial). Default: a power of ten
+        that suits the overall rate.
+
+    Returns
+    -------
+    Validation
+        A fit that fails is reported in `failures`, and its bags lack scores of that model.
+    """
+    task = _check(models, baselines, bags, y, folds, trials, offset)
+    names, results = fold_names(task.folds), []
+    with reporting(progress, "validation") as report:
+        for number, fold in enumerate(names):
+            results.append(task.run(fold, report, number * len(task.models), len(names) * len(task.models)))
+    return Validation(tuple(results), per)
+
+
+def validate_fold(
+    models: Any,
+    bags: Bags,
+    y: Any,
+    folds: Any,
+    fold: Any,
+    trials: Any = None,
+    offset: Any = None,
+    progress: bool | Report | None = None,
+    *,
+    baselines: Any = "default",
+) -> FoldResult:
+    """Carry out one fold of `cross_validate`; `Validation` takes the results of all.
+
+    Parameters as for `cross_validate`; `fold` is one of the entries of `folds`.
+    """
+    task = _check(models, baselines, bags, y, folds, trials, offset)
+    names = fold_names(task.folds)
+    if fold not in names:
+        raise ValueError(f"`fold` must be one of `folds`, {some_values(names)}; got {fold!r}.")
+    with reporting(progress, "validation") as report:
+        return task.run(fold, report, 0, len(task.models))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Checked inputs of a cross-validation, all in the order of the stored bags and rows."""
+
+    models: dict[str, Any]
+    bags: Bags
+    y: Floats
+    trials: Floats | None
+    offset: Floats | None
+    folds: NDArray[np.object_]
+    notes: tuple[str, ...]
+
+    def run(self, fold: Any, report: Report, done: int, of: int) -> FoldResult:
+        """All models on one fold."""
+        import pandas as pd
+
+        test = self.folds == fold
+        tables, failures, seconds = [], [], {}
+        notes = dict.fromkeys(self.notes)
+        for number, (name, model) in enumerate(self.models.items()):
+            report({"fold": fold, "model": name, "done": done + number, "of": of})
+            started = time.perf_counter()
+            try:
+                with _convergence_noted(f"{name}, fold {fold}", notes):
+                    scores = self._scores(model, test)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                failures.append({"fold": fold, "model": name, "bags": int(test.sum()), "reason": reason})
+            else:
+                known = {"bag": self.bags.labels[test], "y": self.y[test], "exposure": self._exposure()[test]}
+                tables.append(pd.DataFrame({"model": name, "fold": fold, **known, **scores}))
+            seconds[name] = time.perf_counter() - started
+        table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+        return FoldResult(
+            fold, tuple(self.models), self._likelihood(), int(test.sum()), table, tuple(failures), tuple(notes), seconds
+        )
+
+    def _scores(self, model: Any, test: NDArray[np.bool_]) -> dict[str, Floats]:
+        from sklearn.base import clone
+
+        fresh = clone(model)
+        quiet = {"progress": False} if "progress" in inspect.signature(fresh.fit).parameters else {}
+        fresh.fit(self.bags[~test], self.y[~test], **self._also(model, ~test), **quiet)
+        held_out, also, y = self.bags[test], self._also(model, test), self.y[test]
+        law = fresh.predictive_bags(held_out, **also) if hasattr(fresh, "predictive_bags") else None
+        if law is None or not hasattr(law, "quantile"):
+            scores = point_scores(np.asarray(fresh.predict(held_out, **also), dtype=float), y)
+        else:
+            scores = bag_scores(law, y)
+        bad = ~np.isfinite(scores["mean"])
+        if bad.any():
+            raise FloatingPointError(f"the prediction of bag {held_out.labels[bad][0]!r} is not finite")
+        return scores
+
+    def _also(self, model: Any, chosen: NDArray[np.bool_]) -> dict[str, Floats]:
+        also = {} if self.trials is None else {"trials": self.trials[chosen]}
+        if self.offset is not None and self._takes_offset(model):
+            also["offset"] = self.offset[chosen[self.bags.bag]]
+        return also
+
+    def _takes_offset(self, model: Any) -> bool:
+        first = next(iter(self.models.values()))
+        same_link = getattr(model, "link", None) == getattr(first, "link", None)
+        return same_link and "offset" in inspect.signature(model.fit).parameters
+
+    def _exposure(self) -> Floats:
+        return self.bags.totals() if self.trials is None else self.trials
+
+    def _likelihood(self) -> str:
+        likelihood = getattr(next(iter(self.models.values())), "likelihood", None)
+        return "" if likelihood is None else get_likelihood(likelihood).name
+
+
+@contextmanager
+def _convergence_noted(place: str, notes: dict[str, None]) -> Iterator[None]:
+    """Turn warnings about convergence into notes; those about data are noted already, others are issued again."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        if issubclass(warning.category, ConvergenceWarning):
+            notes[f"{place}: {warning.message}"] = None
+        elif not issubclass(warning.category, DataWarning):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+def _check(models: Any, baselines: Any, bags: Any, y: Any, folds: Any, trials: Any, offset: Any) -> Task:
+    check_is_bags(bags)
+    labels = bags.labels.tolist()
+    if len(set(labels)) < len(labels):
+        raise ValueError("`bags` must have distinct labels; a bag that is there twice would be fitted to and scored.")
+    named = _named(models, baselines)
+    outputs, n_trials = bags.align(y, "y"), None
+    if trials is not None:
+        n_trials = bags.align(trials, "trials")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        for model in named.values():
+            if hasattr(model, "likelihood"):
+                setup.check_outputs(bags, outputs, n_trials, get_likelihood(model.likelihood))
+    notes = [str(warning.message) for warning in caught]
+    rows = None if offset is None else bags.align_rows(offset, "offset")
+    task = Task(named, bags, outputs, n_trials, rows, as_folds(folds, bags), ())
+    if offset is not None:
+        others = [name for name, model in named.items() if not task._takes_offset(model)]
+        notes += [f"{name} has no offset: it takes none, or has another link." for name in others]
+    return replace(task, notes=tuple(dict.fromkeys(notes)))
+
+
+def _named(models: Any, baselines: Any) -> dict[str, Any]:
+    named = dict(models) if isinstance(models, Mapping) else {type(models).__name__.lower(): models}
+    if not named:
+        raise ValueError("`models` must hold one model at least; got none.")
+    for name, model in named.items():
+        if not (hasattr(model, "fit") and hasattr(model, "get_params")):
+            raise TypeError(f"`models` must hold models such as vbagg.VBAgg(); got {model!r} for {name!r}.")
+    if isinstance(baselines, str) and baselines != "default":
+        raise ValueError(f"`baselines` must be 'default', None or models by name; got {baselines!r}.")
+    if isinstance(baselines, str):
+        baselines = default_baselines(next(iter(named.values())))
+    return named | {name: model for name, model in dict(baselines or {}).items() if name not in named}
