@@ -1,0 +1,89 @@
+/** One map with its title, layer menu and legend. */
+function makePane(context, side) {
+  const { settings, layers, districts } = context;
+  const titleId = `vbagg-title-${side}`;
+  const title = element("h3", { id: titleId });
+  const menu = element("select", { "aria-label": `Layer of the ${side} map` });
+  menu.append(...layers.map(({ name, label }) => element("option", { value: name }, label)));
+  const about = element("p", { class: "about" });
+  const ground = element("div", { class: "ground" });
+  const legend = element("div", { class: "legend" });
+  const node = element(
+    "div",
+    { class: "pane", role: "group", "aria-labelledby": titleId },
+    element("div", { class: "heading" }, title, menu, about),
+    ground,
+    legend,
+  );
+  byId("vbagg-panes").append(node);
+
+  const map = makeMap(ground, settings);
+  const canvas = element("canvas", { width: settings.width, height: settings.height, class: "pixels" });
+  // Leaflet's overlay of a supplied element serves any element, not only SVG.
+  const overlay = L.svgOverlay(canvas, boxOf(settings.bounds)).addTo(map);
+  keepCrisp(canvas, map, settings);
+  const lines = districts ? outlines(districts) : null;
+  const marked = highlight();
+  marked.layer.addTo(map);
+  const pane = { side, node, map, menu, layer: null, probe: makeProbe(map), mark: marked.show };
+
+  pane.show = async (layer) => {
+    pane.layer = layer;
+    const finish = await paint(canvas, layer);
+    if (pane.layer !== layer) return;
+    finish();
+    menu.value = layer.name;
+    title.textContent = layer.label;
+    about.textContent = layer.description;
+    legend.replaceChildren(...legendOf(layer));
+    ground.setAttribute("aria-label", mapLabel(layer));
+    node.dataset.layer = layer.name;
+    [layer.lower, layer.upper].forEach((name) => named(layers, name)?.codes());
+  };
+  pane.setOpacity = (opacity) => overlay.setOpacity(opacity);
+  pane.setOutlines = (visible) => lines && (visible ? lines.addTo(map) : lines.remove());
+  pane.home = () => goHome(map, settings);
+  return pane;
+}
+
+function mapLabel({ label, units }) {
+  const name = units ? `${label}, ${units}` : label;
+  return `Map of ${name}. Arrow keys move it, plus and minus zoom; the value at the crosshair is read out.`;
+}
+
+function goHome(map, settings) {
+  map.fitBounds(boxOf(settings.home), { padding: [20, 20], animate: false });
+}
+
+/** Sharp edges where pixels are large enough to be seen, averages where several share a point of the screen. */
+function keepCrisp(canvas, map, settings) {
+  const update = () => canvas.classList.toggle("crisp", map.getZoom() >= zoomForPixels(1, settings));
+  map.on("zoomend", update);
+  update();
+}
+
+function makeMap(ground, settings) {
+  const map = L.map(ground, {
+    crs: planeOf(settings.bounds),
+    attributionControl: false,
+    zoomControl: false,
+    zoomSnap: 0.1,
+    wheelPxPerZoomLevel: 120,
+    keyboardPanDelta: 40,
+    scrollWheelZoom: false,
+  });
+  map.createPane("outlines").style.zIndex = 420;
+  map.createPane("highlight").style.zIndex = 430;
+  for (const name of ["outlines", "highlight"]) map.getPane(name).style.pointerEvents = "none";
+  goHome(map, settings);
+  map.setMinZoom(map.getZoom() - 2);
+  map.setMaxZoom(Math.max(map.getZoom() + 2, zoomForPixels(32, settings)));
+  addGraticule(map);
+  L.control.zoom({ position: "topright" }).addTo(map);
+  L.control.scale({ imperial: false, position: "bottomright" }).addTo(map);
+  ground.setAttribute("role", "application");
+  // The wheel scrolls the page until the reader turns to the map.
+  ground.addEventListener("focus", () => map.scrollWheelZoom.enable());
+  ground.addEventListener("blur", () => map.scrollWheelZoom.disable());
+  return map;
+}

@@ -1,0 +1,39 @@
+const HINT = "Point at the map, tap it, or focus it and press the arrow keys to read the values of a pixel. "
+  + "Click the map to zoom with the wheel.";
+
+/** Values, interval, district facts and coordinates of one point. */
+function showReadout({ readings, districts, point }) {
+  const cards = readings.map((each) => valueCard(each));
+  const facts = districts.slice(0, 3).map(({ facts }) => factList(facts));
+  const where = element("p", { class: "where" }, coordinatesText(point));
+  byId("vbagg-readout").replaceChildren(element("div", { class: "values" }, ...cards), ...facts, where);
+}
+
+function showHint() {
+  byId("vbagg-readout").replaceChildren(element("p", { class: "hint" }, HINT));
+}
+
+function valueCard({ layer, value, interval }) {
+  const units = value !== null && layer.units ? [element("span", { class: "units" }, layer.units)] : [];
+  const card = element(
+    "div",
+    { class: "value", "data-layer": layer.name },
+    element("p", { class: "name" }, layer.label),
+    element("p", { class: "number" }, element("b", {}, value ?? "no value"), " ", ...units),
+  );
+  if (value !== null && interval) card.append(element("p", { class: "interval" }, `${layer.interval}: ${interval}`));
+  return card;
+}
+
+function factList(facts) {
+  const [heading, ...rest] = facts;
+  const list = element("dl", {});
+  for (const [label, text] of rest) list.append(element("dt", {}, label), element("dd", {}, text));
+  const name = heading ? [element("h3", {}, element("small", {}, heading[0]), " ", heading[1])] : [];
+  return element("div", { class: "district" }, ...name, list);
+}
+
+function labelTexts({ layer, value, interval }) {
+  if (value === null) return ["no value"];
+  return interval ? [value, `${layer.interval} ${interval}`] : [value];
+}

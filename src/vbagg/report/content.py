@@ -1,0 +1,164 @@
+"""What a report holds: map layers, districts, and sections made of a few kinds of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+Level = Literal["error", "warning", "advice"]
+
+
+@dataclass(frozen=True, eq=False)
+class MapLayer:
+    """One map of the viewer.
+
+    Parameters
+    ----------
+    name : str
+        By which other layers refer to this one.
+    label, units, description : str
+        What the reader sees: title, units (may be empty), and a sentence or two.
+    values : ndarray of shape (H, W)
+        Row 0 is the northmost. NaN where there is no value.
+    colours : str
+        One of cmcrameri's maps.
+    log : bool
+        Whether colours follow the logarithm of the value.
+    lower, upper : str, optional
+        Names of the layers that hold the ends of the interval shown with each value.
+    interval : str
+        What that interval is called, such as "90% interval".
+    same_scale_as : str, optional
+        Name of the layer whose colours, limits and ``log`` this one takes over.
+    limits : (float, float), optional
+        Values of the first and the last colour; otherwise the 0.5% and 99.5% quantiles.
+    digits : int
+        Significant digits stored and shown, 2 to 4.
+    """
+
+    name: str
+    label: str
+    units: str
+    values: np.ndarray
+    colours: str = "batlow"
+    log: bool = False
+    description: str = ""
+    lower: str | None = None
+    upper: str | None = None
+    interval: str = "interval"
+    same_scale_as: str | None = None
+    limits: tuple[float, float] | None = None
+    digits: int = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Districts:
+    """Polygons over the map, and what to say about each.
+
+    Parameters
+    ----------
+    geojson : mapping
+        A GeoJSON FeatureCollection of Polygons and MultiPolygons in longitude and latitude, already simplified.
+    facts : sequence of mappings
+        Label to text, one mapping per feature; the first entry is the heading, such as ``{"District": "Ambato"}``.
+    """
+
+    geojson: Mapping[str, Any]
+    facts: Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text or numbers; columns of numbers are set flush right."""
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str | float | None]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A PNG picture, as bytes or the path of a file."""
+
+    png: bytes | Path | str
+    caption: str
+    alt: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text in a fixed-width face, folded under its title."""
+
+    text: str
+    title: str = "Settings (TOML)"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One result of the data check."""
+
+    level: Level
+    text: str
+
+
+Block = str | Table | Figure | Code | Finding
+"""A string is a paragraph, its line breaks kept."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with its blocks; figures in a row stand side by side, findings in a row make one list.
+
+    A section without blocks is left out.
+    """
+
+    title: str
+    anchor: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class MadeWith:
+    """How the report came about."""
+
+    version: str
+    date: str
+    command: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """All that `write_report` needs.
+
+    Parameters
+    ----------
+    title, subtitle : str
+    summary : sequence of (label, value)
+        A few key facts.
+    layers : sequence of MapLayer
+        The first is shown at the start. All have one shape, at most 16.7 million pixels.
+    bounds : (west, south, east, north)
+        Outer edges of the layers in degrees of longitude and latitude.
+    districts : Districts, optional
+    sections : sequence of Section
+    citation : str
+        How to cite; line breaks are kept.
+    made_with : MadeWith, optional
+    compare : str, optional
+        Name of the layer that stands on the right when two maps are compared; otherwise the second.
+    """
+
+    title: str
+    subtitle: str = ""
+    summary: Sequence[tuple[str, str]] = ()
+    layers: Sequence[MapLayer] = ()
+    bounds: tuple[float, float, float, float] | None = None
+    districts: Districts | None = None
+    sections: Sequence[Section] = ()
+    citation: str = ""
+    made_with: MadeWith | None = None
+    compare: str | None = None

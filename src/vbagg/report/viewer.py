@@ -1,0 +1,98 @@
+"""Data of the map viewer, as blocks that its scripts read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from vbagg.report.content import Districts, MapLayer, Report
+from vbagg.report.encoding import Coding, encode, pack_bytes, pack_codes
+from vbagg.report.markup import Markup, data_script, script_json
+from vbagg.report.scales import Scale, colour_table, scale_of
+
+COORDINATE_DIGITS = 5
+"""Decimals of district coordinates: about a metre."""
+
+
+def viewer_data(report: Report) -> Iterator[Markup]:
+    """One block of settings, one per layer, and one of districts if there are any."""
+    layers = {layer.name: layer for layer in report.layers}
+    scales = {name: scale_of(layer, layers) for name, layer in layers.items()}
+    described = []
+    for position, layer in enumerate(report.layers):
+        codes, coding = encode(layer.values, layer.digits)
+        described.append(_describe(layer, coding, scales[layer.name]))
+        yield data_script(f"vbagg-layer-{position}", pack_codes(codes), "application/octet-stream")
+    settings = {**_frame(report), "palettes": _palettes(scales), "layers": described}
+    yield data_script("vbagg-settings", script_json(settings), "application/json")
+    if report.districts is not None:
+        yield _districts(report.districts)
+
+
+def _frame(report: Report) -> dict[str, Any]:
+    assert report.bounds is not None
+    height, width = report.layers[0].values.shape
+    edges = ("west", "south", "east", "north")
+    second = report.layers[min(1, len(report.layers) - 1)].name
+    return {
+        "height": height,
+        "width": width,
+        "bounds": dict(zip(edges, map(float, report.bounds), strict=True)),
+        "home": dict(zip(edges, _home(report.layers, report.bounds), strict=True)),
+        "compare": report.compare or second,
+    }
+
+
+def _home(layers: Sequence[MapLayer], bounds: tuple[float, float, float, float]) -> tuple[float, ...]:
+    """Bounds of the pixels that have a value in some layer."""
+    present = np.zeros(layers[0].values.shape, dtype=bool)
+    for layer in layers:
+        present |= ~np.isnan(layer.values)
+    if not present.any():
+        return tuple(map(float, bounds))
+    west, south, east, north = bounds
+    rows, columns = np.flatnonzero(present.any(axis=1)), np.flatnonzero(present.any(axis=0))
+    height, width = layers[0].values.shape
+    tall, wide = (north - south) / height, (east - west) / width
+    return (
+        float(west + columns[0] * wide),
+        float(north - (rows[-1] + 1) * tall),
+        float(west + (columns[-1] + 1) * wide),
+        float(north - rows[0] * tall),
+    )
+
+
+def _palettes(scales: Mapping[str, Scale | None]) -> dict[str, str]:
+    return {scale.colours: colour_table(scale.colours) for scale in scales.values() if scale is not None}
+
+
+def _describe(layer: MapLayer, coding: Coding, scale: Scale | None) -> dict[str, Any]:
+    texts = ("name", "label", "units", "description", "lower", "upper", "interval")
+    return {
+        **{name: getattr(layer, name) for name in texts},
+        "gaps": bool(np.isnan(layer.values).any()),
+        "coding": asdict(coding),
+        "scale": asdict(scale) if scale else None,
+    }
+
+
+def _districts(districts: Districts) -> Markup:
+    geometries = [
+        {"type": geometry["type"], "coordinates": _rounded(geometry["coordinates"])}
+        for geometry in (feature["geometry"] for feature in districts.geojson["features"])
+    ]
+    facts = [[[str(label), str(text)] for label, text in entry.items()] for entry in districts.facts]
+    content = json.dumps({"geometries": geometries, "facts": facts}, separators=(",", ":"))
+    return data_script("vbagg-districts", pack_bytes(content.encode("utf-8")), "application/octet-stream")
+
+
+def _rounded(coordinates: Any) -> Any:
+    """Coordinates at any depth, without heights."""
+    if isinstance(coordinates[0], Real):
+        return [round(float(value), COORDINATE_DIGITS) for value in coordinates[:2]]
+    return [_rounded(part) for part in coordinates]
