@@ -1,0 +1,101 @@
+"""Bands of the raster files that GDAL reads."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbagg.geo.files import one_line, require_file
+from vbagg.geo.grid import Grid
+
+
+@dataclass(frozen=True)
+class Band:
+    """One band as its file stores it."""
+
+    path: str
+    band: int
+    label: str
+    grid: Grid
+    dtype: str
+    units: str
+    nodata: tuple[float, ...]
+    scale: float
+    offset: float
+    has_mask: bool
+    notes: tuple[str, ...] = ()
+
+    def read(self, rows: slice, columns: slice) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Stored numbers, and where a mask of the file hides them."""
+        from rasterio.windows import Window
+
+        window = Window.from_slices(rows, columns)
+        with opened(self.path) as dataset:
+            values = dataset.read(self.band, window=window)
+            return values, dataset.read_masks(self.band, window=window) == 0 if self.has_mask else None
+
+
+def bands_of(path: str) -> list[Band]:
+    """Every band of a file, except transparency."""
+    from rasterio.enums import ColorInterp, MaskFlags
+
+    with opened(path) as dataset:
+        if dataset.count == 0:
+            inner = ", ".join(dataset.subdatasets[:5])
+            raise ValueError(f"{path} must hold raster bands; it holds none. Name one of its parts: {inner or 'none'}.")
+        if dataset.crs is None:
+            raise ValueError(
+                f"{path} must say its coordinate reference system; it has none. "
+                f"Add it, for example with `gdal_edit.py -a_srs EPSG:4326 {path}`."
+            )
+        if dataset.transform.is_identity:
+            raise ValueError(f"{path} must be georeferenced; it has no geotransform. Georeference it first.")
+        grid = Grid.of(dataset)
+        parts = zip(
+            *(dataset.indexes, dataset.descriptions, dataset.dtypes, dataset.units, dataset.nodatavals),
+            *(dataset.scales, dataset.offsets, dataset.mask_flag_enums, dataset.colorinterp),
+            strict=True,
+        )
+        return [
+            Band(
+                path=path,
+                band=band,
+                label=_label(description, dataset.tags(band)),
+                grid=grid,
+                dtype=dtype,
+                units=units or "",
+                nodata=() if nodata is None else (float(nodata),),
+                scale=float(scale),
+                offset=float(offset),
+                has_mask=not {MaskFlags.all_valid, MaskFlags.nodata} & set(flags),
+            )
+            for band, description, dtype, units, nodata, scale, offset, flags, colour in parts
+            if colour != ColorInterp.alpha
+        ]
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Any]:
+    """Open a raster for reading; what goes wrong becomes one message."""
+    import rasterio
+    from rasterio.errors import NotGeoreferencedWarning, RasterioError
+
+    require_file(path, "a raster")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotGeoreferencedWarning)
+            dataset = rasterio.open(path)
+        with dataset:
+            yield dataset
+    except RasterioError as error:
+        raise ValueError(f"{path} cannot be read as a raster: {one_line(error)}. Is the file complete?") from None
+
+
+def _label(description: str | None, tags: dict[str, str]) -> str:
+    return description or tags.get("DESCRIPTION") or tags.get("long_name") or ""

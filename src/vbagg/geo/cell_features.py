@@ -1,0 +1,35 @@
+"""What a model sees of cells of the target grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from vbagg.geo.grid import Grid
+from vbagg.geo.prepared import Prepared
+
+Floats = NDArray[np.float64]
+
+
+def cell_features(prepared: Prepared, cells: NDArray[np.int64]) -> tuple[pd.DataFrame, Floats]:
+    """Features of cells, in the order of `prepared.bags()` and NaN where missing, and the exposure of whole cells."""
+    stack = prepared.stack
+    names = [*prepared.covariates, *(["population"] if prepared.exposure == "population" else [])]
+    values = dict(zip(names, stack.at(cells, names).T.astype(np.float64), strict=True))
+    x, y = stack.grid.kilometres(cells).T
+    exposure = values.pop("population") if prepared.exposure == "population" else _areas(stack.grid, cells)
+    return pd.DataFrame({"x": x, "y": y, **values}), np.nan_to_num(exposure)
+
+
+def _areas(grid: Grid, cells: NDArray[np.int64]) -> Floats:
+    """Area of each cell in square kilometres."""
+    areas = np.empty(len(cells))
+    order = np.argsort(cells, kind="stable")
+    row, column = np.divmod(cells[order], grid.width)
+    for rows in grid.bands():
+        here = slice(*np.searchsorted(row, [rows.start, rows.stop]))
+        if here.start < here.stop:
+            first, last = int(row[here.start]), int(row[here.stop - 1])
+            areas[order[here]] = grid.areas(slice(first, last + 1))[row[here] - first, column[here]]
+    return areas

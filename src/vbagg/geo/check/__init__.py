@@ -1,0 +1,51 @@
+"""The doctor: reads all that a run would read, and says what is wrong, odd or good to know before any modelling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vbagg.geo.check.cost import expected_cost
+from vbagg.geo.check.facts import facts_of, polygon_facts
+from vbagg.geo.check.findings import Finding, Findings, Gathered
+from vbagg.geo.check.layers import check_layers
+from vbagg.geo.check.modelling import check_landmarks, check_model, check_trials
+from vbagg.geo.check.overlaid import lay_out
+from vbagg.geo.check.people import check_people
+from vbagg.geo.check.places import check_places, check_polygons
+from vbagg.geo.check.reading import read_inputs
+from vbagg.geo.check.totals import check_responses
+
+if TYPE_CHECKING:
+    from vbagg.workflow.settings import Data, Model
+
+__all__ = ["Finding", "Findings", "check"]
+
+
+def check(data: Data, model: Model | None = None) -> Findings:
+    """Look at the inputs of a run, and at the settings of its model if they are given.
+
+    Nothing is written. What is wrong with one input does not keep others from being looked at.
+    """
+    found = Gathered()
+    facts: dict[str, Any] = {}
+    if model is not None:
+        check_model(model, found)
+    inputs = read_inputs(data, found)
+    polygons = inputs.polygons
+    if polygons is None:
+        return found.findings(facts)
+    facts["polygons"] = polygon_facts(polygons)
+    check_polygons(polygons, inputs.responses, "area" if data.population is None else "population", found)
+    usable_trials = model is not None and check_trials(polygons, inputs.responses, model, found)
+    laid = lay_out(inputs, polygons, data, found)
+    if laid is None:
+        return found.findings(facts)
+    check_places(laid, found)
+    check_people(laid, found)
+    check_layers(laid, data.missing, found)
+    check_responses(laid, model, usable_trials, found)
+    if model is not None:
+        check_landmarks(laid, model, found)
+    facts |= facts_of(laid, polygons, data)
+    facts["fit"] = expected_cost(laid, model)
+    return found.findings(facts)

@@ -1,0 +1,111 @@
+"""Plain facts about the data, fit for JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vbagg.geo.align import source_window
+from vbagg.geo.check.overlaid import Overlaid, Raster
+from vbagg.geo.grid import Grid, crs_title
+from vbagg.geo.polygons import Polygons
+
+if TYPE_CHECKING:
+    from vbagg.workflow.settings import Data
+
+PER = 1000.0
+
+
+def polygon_facts(polygons: Polygons) -> dict[str, Any]:
+    """Of the polygons alone."""
+    return {
+        "file": polygons.file,
+        "number": len(polygons),
+        "id": polygons.id,
+        "crs": crs_title(polygons.crs),
+    }
+
+
+def facts_of(laid: Overlaid, original: Polygons, data: Data) -> dict[str, Any]:
+    """Of all that was read."""
+    grid = laid.grid
+    per_polygon = np.bincount(laid.pairs["polygon"], minlength=len(laid.polygons))
+    size = _cell_area(grid, slice(0, grid.height)) ** 0.5
+    facts: dict[str, Any] = {
+        "polygons": {**polygon_facts(original), "reprojected": laid.polygons.crs != original.crs},
+        "grid": {
+            "crs": crs_title(grid.crs),
+            "rows": grid.height,
+            "columns": grid.width,
+            "cell": list(grid.resolution),
+            "cell_km": size,
+            "bounds": list(grid.bounds),
+            "taken_from": None if laid.base is None else laid.base.file,
+            "resolution_given": data.resolution,
+        },
+        "pixels": {
+            "number": len(laid.pairs),
+            "cells": laid.cells.size,
+            "per_polygon": {"least": per_polygon.min(), "median": np.median(per_polygon), "most": per_polygon.max()},
+        },
+    }
+    if laid.exposure is not None:
+        total = float(laid.totals.sum())
+        facts["exposure"] = {"kind": laid.kind, "total": total}
+        if laid.people is not None and laid.reading is not None:
+            facts["exposure"] |= {
+                "read_as": "counts" if laid.reading.density is None else "density",
+                "note": laid.reading.note,
+            }
+        facts["responses"] = {name: _response_facts(laid, name) for name in laid.responses}
+    rasters = [*([laid.people] if laid.people else []), *laid.rasters]
+    facts["rasters"] = [_raster_facts(raster, laid) for raster in rasters]
+    return facts
+
+
+def coarseness(raster: Raster) -> float:
+    """How many times as long as the grid's cells the layer's are."""
+    rows, _ = source_window(raster.layer.grid, raster.alignment.grid)
+    grid = raster.alignment.grid
+    if rows.start >= rows.stop:
+        return float("nan")
+    return (_cell_area(raster.layer.grid, rows) / _cell_area(grid, slice(0, grid.height))) ** 0.5
+
+
+def _cell_area(grid: Grid, rows: slice) -> float:
+    """Square kilometres of a cell in the middle of these rows."""
+    middle = (rows.start + rows.stop) // 2
+    return float(grid.areas(slice(middle, middle + 1)).mean())
+
+
+def _response_facts(laid: Overlaid, name: str) -> dict[str, Any]:
+    y = laid.polygons.frame[name].to_numpy(dtype=np.float64)
+    counted = laid.totals > 0
+    facts = {"total": float(y.sum()), "least": float(y.min()), "most": float(y.max())}
+    if counted.any():
+        rates = PER * y[counted] / laid.totals[counted]
+        facts |= {
+            "per_1000": float(PER * y[counted].sum() / laid.totals[counted].sum()),
+            "per_1000_least": float(rates.min()),
+            "per_1000_most": float(rates.max()),
+        }
+    return facts
+
+
+def _raster_facts(raster: Raster, laid: Overlaid) -> dict[str, Any]:
+    layer = raster.layer
+    return {
+        "name": layer.name,
+        "file": layer.file,
+        "kind": "population" if raster is laid.people else "categories" if raster.is_category else "covariate",
+        "columns": list(raster.alignment.names),
+        "crs": crs_title(layer.grid.crs),
+        "rows_and_columns": list(layer.grid.shape),
+        "cell": list(layer.grid.resolution),
+        "units": layer.units,
+        "aligned_by": raster.alignment.how,
+        "reprojected": layer.grid.crs != laid.grid.crs,
+        "times_as_coarse": coarseness(raster),
+        "cells_without_value": int(raster.gaps.sum()),
+    }

@@ -1,0 +1,178 @@
+"""Covariates: where they are missing, and whether they can say anything that the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vbagg.geo.check.facts import coarseness
+from vbagg.geo.check.findings import Gathered
+from vbagg.geo.check.overlaid import Overlaid, Raster
+from vbagg.geo.check.words import most, number
+from vbagg.geo.files import percent, some
+from vbagg.geo.grid import Floats
+
+MUCH = 0.01
+"""Part of the exposure without a covariate from which on it must be looked at."""
+LITTLE = 0.001
+"""Part of the exposure and of the cells up to which it is not worth a word."""
+HALF = 0.5
+"""The same for one polygon."""
+ALIKE = 0.95
+"""Correlation from which on two covariates say the same."""
+SAME = 1e-6
+"""Part of a covariate's variance that counts as none."""
+RARE = 0.01
+"""Part of the area up to which a class is rare."""
+COARSE = 5.0
+"""How many times as long as the grid's the cells of a raster may be."""
+TREATMENT = {
+    "nearest": "Such cells take the value of the nearest cell that has one",
+    "drop": "Such cells are left out",
+    "median": "Such cells get the median, and a column that marks them",
+}
+
+
+def check_layers(laid: Overlaid, policy: str, found: Gathered) -> None:
+    """Look at all covariates."""
+    usable = []
+    for raster in laid.rasters:
+        check_file(raster, found)
+        if raster.gaps.all():
+            text = (
+                f"{raster.layer.path} must have values under the polygons; the covariate {raster.layer.name!r} has "
+                "none there. Check its extent, CRS and missing values, or leave it out."
+            )
+            found.add("error", "no-values", text, raster.layer.file)
+        else:
+            usable.append(raster)
+    _check_gaps(laid, usable, policy, found)
+    if policy == "drop" and usable and laid.totals.any():
+        whole = ~np.any([raster.gaps for raster in usable], axis=0)
+        if not laid.weight[whole[laid.place]].any():
+            text = "No cell with people has all covariates, so nothing is left. Choose another `missing` than 'drop'."
+            found.add("error", "no-values", text, "settings")
+    plain = [raster for raster in usable if not raster.is_category and not _check_variation(laid, raster, found)]
+    for raster in usable:
+        if raster.is_category:
+            _check_classes(laid, raster, found)
+    _check_alike(plain, found)
+
+
+def check_file(raster: Raster, found: Gathered) -> None:
+    """Look at what was assumed about a raster of any kind, and at the size of its cells."""
+    for note in raster.layer.notes:
+        found.add("advice", "assumed", note, raster.layer.file)
+    times = coarseness(raster)
+    if times > COARSE:
+        text = (
+            f"{raster.layer.file}: its cells are {times:.2g} times as long as those of the grid, so it says little of "
+            "what happens within them. Use a finer raster if there is one, or a larger `resolution`."
+        )
+        found.add("advice", "coarse", text, raster.layer.file)
+
+
+def gap_shares(laid: Overlaid, raster: Raster) -> tuple[float, Floats]:
+    """Part of the exposure, in all and of each polygon, that lacks a covariate."""
+    gone = laid.by_polygon(laid.weight * raster.gaps[laid.place])
+    total = laid.totals.sum()
+    shares = np.divide(gone, laid.totals, out=np.zeros_like(gone), where=laid.totals > 0)
+    return float(gone.sum() / total) if total > 0 else 0.0, shares
+
+
+def _check_gaps(laid: Overlaid, rasters: Sequence[Raster], policy: str, found: Gathered) -> None:
+    small = []
+    for raster in rasters:
+        if not raster.gaps.any():
+            continue
+        share, shares = gap_shares(laid, raster)
+        bad = np.flatnonzero(shares > HALF)
+        if share <= MUCH and not bad.size:
+            if max(share, raster.gaps.mean()) > LITTLE:
+                small.append((raster, share))
+            continue
+        text = (
+            f"{raster.layer.file}: {raster.layer.name} is missing in {int(raster.gaps.sum()):,} of {laid.cells.size:,} "
+            f"cells under polygons, with {percent(share, 1.0)} of the {laid.weighed_by}; most in "
+            f"{most(laid.labels, shares, np.flatnonzero(shares))}. {TREATMENT[policy]}"
+        )
+        gone = np.flatnonzero(shares == 1) if policy == "drop" else bad[:0]
+        if gone.size:
+            text += f", and {number(gone, 'polygon', 'polygons')} with them ({some(laid.labels[gone].tolist())})"
+        text += ". Fill the raster, or choose another `missing`."
+        found.add("warning", "missing-covariate", text, raster.layer.file, laid.labels[bad].tolist())
+    if small:
+        names = [f"{raster.layer.name} {percent(share, 1.0)}" for raster, share in small]
+        cells = max(int(raster.gaps.sum()) for raster, _ in small)
+        text = (
+            f"{number(small, 'covariate is', 'covariates are')} missing in {'up to ' * (len(small) > 1)}{cells:,} of "
+            f"{laid.cells.size:,} cells under polygons ({laid.weighed_by}: {', '.join(names)}). {TREATMENT[policy]}."
+        )
+        where = some([raster.layer.file for raster, _ in small], quote=False)
+        found.add("advice", "missing-covariate", text, where)
+
+
+def _check_variation(laid: Overlaid, raster: Raster, found: Gathered) -> bool:
+    """Take down a covariate that does not vary, in all or within polygons; whether it is constant in all."""
+    values = raster.values[:, 0].astype(np.float64)
+    valid = ~raster.gaps
+    centred = np.where(valid, values - values[valid].mean(), 0.0)
+    if np.ptp(values[valid]) <= SAME * abs(values[valid].mean()):
+        text = (
+            f"{raster.layer.file}: {raster.layer.name} is {values[valid][0]:g} everywhere under the polygons, so it "
+            "says nothing. Leave it out, or check the file."
+        )
+        found.add("warning", "constant", text, raster.layer.file)
+        return True
+    coverage = laid.pairs["coverage"].to_numpy() * valid[laid.place]
+    weight = laid.by_polygon(coverage)
+    total = laid.by_polygon(coverage * centred[laid.place])
+    squares = laid.by_polygon(coverage * centred[laid.place] ** 2)
+    between = np.divide(total**2, weight, out=np.zeros_like(total), where=weight > 0)
+    pixels = laid.by_polygon(valid[laid.place].astype(float))
+    if (squares - between).sum() <= SAME * squares.sum() and (pixels > 1).any():
+        text = (
+            f"{raster.layer.file}: {raster.layer.name} differs between polygons but not within them, so it cannot say "
+            "where in a polygon the rate is high. Use a finer raster if there is one."
+        )
+        found.add("advice", "constant-within", text, raster.layer.file)
+    return False
+
+
+def _check_classes(laid: Overlaid, raster: Raster, found: Gathered) -> None:
+    covered = np.bincount(laid.place, laid.pairs["coverage"]) * ~raster.gaps
+    shares = np.array([covered @ np.nan_to_num(column) for column in raster.values.T]) / covered.sum()
+    names = [name.partition("=")[2] for name in raster.alignment.names]
+    if shares.max() > 1 - SAME:
+        text = (
+            f"{raster.layer.file}: all cells under the polygons are of class {names[int(shares.argmax())]}, so the "
+            "classes say nothing. Leave the file out, or check it."
+        )
+        found.add("warning", "constant", text, raster.layer.file)
+        return
+    rare = [f"{name} ({percent(share, 1.0)})" for name, share in zip(names, shares, strict=True) if share < RARE]
+    if rare:
+        text = (
+            f"{raster.layer.file}: {number(rare, 'class is', 'classes are')} rare under the polygons: "
+            f"{some(rare, quote=False)} of the area. Their effect can hardly be learnt; merge them with others."
+        )
+        found.add("advice", "rare-class", text, raster.layer.file)
+
+
+def _check_alike(rasters: Sequence[Raster], found: Gathered) -> None:
+    """Take down pairs that are almost the same up to shift, scale and sign, in cells where all have values."""
+    if len(rasters) < 2:
+        return
+    values = np.stack([raster.values[:, 0] for raster in rasters]).astype(np.float64)
+    values = values[:, ~np.isnan(values).any(axis=0)]
+    if values.shape[1] < 3 or not (np.ptp(values, axis=1) > 0).all():
+        return
+    correlation = np.atleast_2d(np.corrcoef(values))
+    for i, j in zip(*np.nonzero(np.triu(np.abs(correlation) > ALIKE, k=1)), strict=True):
+        one, other = rasters[i].layer, rasters[j].layer
+        text = (
+            f"{one.file} and {other.file}: {one.name} and {other.name} are almost the same (correlation "
+            f"{correlation[i, j]:.3f} over cells). Their effects cannot be told apart; leave one out."
+        )
+        found.add("warning", "collinear", text, f"{one.file}, {other.file}")

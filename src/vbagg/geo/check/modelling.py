@@ -1,0 +1,81 @@
+"""Settings of the model: whether they go together, and with the data."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+from vbagg.errors import DataWarning, did_you_mean
+from vbagg.geo.check.findings import Gathered
+from vbagg.geo.check.overlaid import Overlaid
+from vbagg.geo.polygons import Polygons
+
+if TYPE_CHECKING:
+    from vbagg.workflow.settings import Model
+
+SETTINGS = "settings"
+
+
+def check_model(model: Model, found: Gathered) -> None:
+    """Look at the settings alone."""
+    usual = type(model)()
+    if (model.likelihood, model.link) != (usual.likelihood, usual.link):  # which go together, and need no JAX to say so
+        from vbagg.likelihoods import get_likelihood
+
+        found.attempt("link", SETTINGS, lambda: get_likelihood(model.likelihood).check_link(model.link))
+    if model.likelihood == "binomial" and model.trials is None:
+        text = "The likelihood 'binomial' needs the number of trials. Name the column with them by `--trials`."
+        found.add("error", "trials", text, SETTINGS)
+    if model.likelihood != "binomial" and model.trials is not None:
+        text = f"`trials` goes with the likelihood 'binomial'; got it with {model.likelihood!r}. Leave out one of them."
+        found.add("error", "trials", text, SETTINGS)
+
+
+def check_trials(polygons: Polygons, responses: tuple[str, ...], model: Model, found: Gathered) -> bool:
+    """Look at the column of trials; whether it can be used."""
+    if model.likelihood != "binomial" or model.trials is None:
+        return False
+    from vbagg.likelihoods import get_likelihood
+
+    frame, name, where = polygons.frame, model.trials, f"{polygons.file}, column {model.trials}"
+    if name not in frame or name == "geometry":
+        known = [column for column in frame.columns if column != "geometry"]
+        text = f"{polygons.path} has no column {name!r} for the trials{did_you_mean(name, known)}"
+        found.add("error", "trials", text, where)
+        return False
+    values = frame[name]
+    if not is_numeric_dtype(values) or is_bool_dtype(values) or not np.isfinite(values).all():
+        text = f"{polygons.path}: the trials {name!r} must be a number for every polygon. Correct the column."
+        found.add("error", "trials", text, where)
+        return False
+    trials, usable = values.to_numpy(dtype=np.float64), True
+    for response in responses:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataWarning)
+                y = frame[response].to_numpy(dtype=np.float64)
+                get_likelihood("binomial").check_outputs(y, polygons.labels.tolist(), trials)
+        except ValueError as error:
+            text = f"{polygons.path}: {error} Correct the columns {response!r} or {name!r}."
+            found.add("error", "trials", text, where)
+            usable = False
+    return usable
+
+
+def check_landmarks(laid: Overlaid, model: Model, found: Gathered) -> None:
+    """A set of landmarks cannot have more of them than there are distinct rows to choose from."""
+    if model.landmarks is None:
+        return
+    rows = {"places": int(np.count_nonzero(laid.inhabited))}
+    if laid.rasters:
+        values = np.concatenate([raster.values for raster in laid.rasters], axis=1)[laid.inhabited]
+        rows["values of the covariates"] = len(np.unique(values[~np.isnan(values).any(axis=1)], axis=0))
+    for what, distinct in rows.items():
+        if model.landmarks > distinct:
+            text = (
+                f"`landmarks` must not exceed the {distinct:,} distinct {what}; got {model.landmarks:,}. Ask for fewer."
+            )
+            found.add("error", "landmarks", text, SETTINGS)

@@ -1,0 +1,108 @@
+"""The population raster: how it was read, where it is missing or negative, and who lives in no polygon."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vbagg.geo.check.findings import Gathered, Level
+from vbagg.geo.check.layers import check_file
+from vbagg.geo.check.overlaid import Overlaid, Raster
+from vbagg.geo.check.words import amount, most, number
+from vbagg.geo.files import percent, some
+
+MUCH = 0.01
+"""Part of the area without a value from which on it must be looked at."""
+LITTLE = 0.001
+"""Part of the area without a value up to which it is not worth a word."""
+HALF = 0.5
+"""The same for one polygon."""
+BORDER = 0.01
+"""Part of the population that may be in the uncovered parts of cells along the border."""
+
+
+def check_people(laid: Overlaid, found: Gathered) -> None:
+    """Look at the population; without a raster, nothing is looked at."""
+    people = laid.people
+    if people is None:
+        return
+    check_file(people, found)
+    if laid.reading is not None and "as asked" not in laid.reading.note:
+        unclear = "most such files are" in laid.reading.note
+        found.add("warning" if unclear else "advice", "population-guess", laid.reading.note, people.layer.file)
+    if not laid.totals.any():
+        text = f"{people.layer.path} must hold people under the polygons; it holds none. Check its extent and CRS."
+        found.add("error", "no-people", text, people.layer.file)
+        return
+    _check_negative(laid, people, found)
+    _check_gaps(laid, people, found)
+    _check_empty(laid, people, found)
+    _check_border(laid, people, found)
+
+
+def _check_negative(laid: Overlaid, people: Raster, found: Gathered) -> None:
+    values = people.values[:, 0]
+    negative = values < 0
+    if not negative.any():
+        return
+    lowest = int(np.nanargmin(values))
+    x, y = (float(side) for side in laid.grid.centres(laid.cells[lowest]))
+    polygons = laid.labels[np.unique(laid.pairs["polygon"][negative[laid.place]])].tolist()
+    text = (
+        f"{people.layer.path} must not be negative; it is in {number(int(negative.sum()), 'cell', 'cells')} under "
+        f"polygons {some(polygons)}, down to {values[lowest]:g} at ({x:.6g}, {y:.6g}). Declare its value for missing "
+        "cells, or correct it."
+    )
+    found.add("error", "negative-population", text, people.layer.file, polygons)
+
+
+def _check_gaps(laid: Overlaid, people: Raster, found: Gathered) -> None:
+    coverage = laid.pairs["coverage"].to_numpy()
+    whole = laid.by_polygon(coverage)
+    gone = laid.by_polygon(coverage * people.gaps[laid.place])
+    shares = np.divide(gone, whole, out=np.zeros_like(whole), where=whole > 0)
+    bare = np.flatnonzero(shares > HALF)
+    if gone.sum() <= LITTLE * whole.sum() and not bare.size:
+        return
+    text = (
+        f"{people.layer.file}: there is no value in {int(people.gaps.sum()):,} of {laid.cells.size:,} cells under "
+        f"polygons, {percent(gone.sum(), whole.sum())} of their area, where nobody is taken to live"
+    )
+    if gone.sum() > MUCH * whole.sum() or bare.size:
+        text += f"; most in {most(laid.labels, shares, np.flatnonzero(gone))}. Fill these cells if people live there."
+        found.add("warning", "missing-population", text, people.layer.file, laid.labels[bare].tolist())
+    else:
+        found.add("advice", "missing-population", f"{text}.", people.layer.file)
+
+
+def _check_empty(laid: Overlaid, people: Raster, found: Gathered) -> None:
+    reached = np.isin(np.arange(len(laid.polygons)), laid.pairs["polygon"])
+    empty = np.flatnonzero(reached & (laid.totals == 0))
+    if not empty.size:
+        return
+    names = laid.labels[empty].tolist()
+    lost = [f"{amount(laid.polygons.frame[name].to_numpy()[empty].sum())} {name}" for name in laid.responses]
+    text = (
+        f"{people.layer.file}: {number(names, 'polygon has', 'polygons have')} no people ({some(names)}) and will be "
+        f"left out, with {some(lost, quote=False) or 'its total'}. Check the population there."
+    )
+    found.add("warning", "empty", text, people.layer.file, names)
+
+
+def _check_border(laid: Overlaid, people: Raster, found: Gathered) -> None:
+    """People in the parts of cells that no polygon covers: abroad, or inside where the border is a coast."""
+    coverage = laid.pairs["coverage"].to_numpy()
+    covered = np.bincount(laid.place, coverage)
+    beyond = np.maximum(1 - covered, 0) * np.nan_to_num(np.maximum(people.values[:, 0], 0))
+    outside = laid.by_polygon(coverage * (beyond / covered)[laid.place])
+    if outside.sum() <= BORDER * laid.totals.sum():
+        return
+    shares = np.divide(outside, laid.totals, out=np.zeros_like(outside), where=laid.totals > 0)
+    much = np.flatnonzero(shares > HALF)
+    text = (
+        f"{people.layer.file}: cells that polygons cover only in part hold {amount(outside.sum())} people who count as "
+        f"living outside ({percent(outside.sum(), laid.totals.sum())} of those inside). Along a coast they may live "
+        f"inside: the population would grow most in {most(laid.labels, shares, np.flatnonzero(shares))}. Use a finer "
+        "raster, or polygons that reach into the sea."
+    )
+    level: Level = "warning" if much.size else "advice"
+    found.add(level, "border-cells", text, people.layer.file, laid.labels[much].tolist())

@@ -1,0 +1,119 @@
+"""Findings as text: one line each in a file or pipe, wrapped and coloured in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vbagg.geo.check.findings import Finding, Findings
+from vbagg.geo.check.words import amount, number
+
+LEVELS = {"errors": "red", "warnings": "yellow", "advice": "cyan"}
+HOW = {"average": "averaged", "sum": "summed", "interpolation": "interpolated"}
+
+
+def as_text(findings: Findings) -> str:
+    """All findings and facts, without markup."""
+    lines = [verdict(findings)]
+    for name, value in fact_lines(findings.facts):
+        lines.append(f"  {name:<11} {value}")
+    for level in LEVELS:
+        held: Sequence[Finding] = getattr(findings, level)
+        if held:
+            lines += ["", level.capitalize(), *(f"  - {finding.text}" for finding in held)]
+    return "\n".join(lines)
+
+
+def show(findings: Findings) -> None:
+    """Print findings to a terminal, wrapped to its width."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+
+    def rows(pairs: Sequence[tuple[str, str]]) -> Table:
+        table = Table.grid(padding=(0, 1))
+        for name, value in pairs:
+            table.add_row(Text(f"  {name}"), Text(value))
+        return table
+
+    console.print(Text(verdict(findings), style="bold"))
+    console.print(rows(fact_lines(findings.facts)))
+    for level, colour in LEVELS.items():
+        held: Sequence[Finding] = getattr(findings, level)
+        if held:
+            console.print(Text(f"\n{level.capitalize()}", style=f"bold {colour}"))
+            console.print(rows([("-", finding.text) for finding in held]))
+
+
+def verdict(findings: Findings) -> str:
+    """How many findings of each kind, and whether a run can begin."""
+    errors, warnings = number(findings.errors, "error", "errors"), number(findings.warnings, "warning", "warnings")
+    advice = number(findings.advice, "piece of advice", "pieces of advice")
+    end = "Correct the errors before a run." if findings.errors else "A run can begin."
+    return f"{errors}, {warnings}, {advice}. {end}"
+
+
+def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name and text of each fact."""
+    lines = []
+    if polygons := facts.get("polygons"):
+        moved = f", reprojected to {facts['grid']['crs']}" if polygons.get("reprojected") else ""
+        text = f"{polygons['number']:,} in {polygons['file']}, named by {polygons['id']!r}, {polygons['crs']}{moved}"
+        lines.append(("polygons", text))
+    if grid := facts.get("grid"):
+        cell = _cell(grid["cell"])
+        source = f", the cells of {grid['taken_from']}" if grid["taken_from"] and not grid["resolution_given"] else ""
+        lines.append(
+            (
+                "grid",
+                f"{grid['rows']:,} x {grid['columns']:,} cells of {cell} (about {amount(grid['cell_km'])} km), "
+                f"{grid['crs']}{source}",
+            )
+        )
+        pixels = facts["pixels"]
+        each = pixels["per_polygon"]
+        text = f"{pixels['number']:,} in {pixels['cells']:,} cells; {each['least']:,} to {each['most']:,} per polygon"
+        lines.append(("pixels", f"{text} (median {each['median']:,.0f})"))
+    unit = "people"
+    if exposure := facts.get("exposure"):
+        unit = "people" if exposure["kind"] == "population" else "km²"
+        read_as = f" (read as {exposure['read_as']})" if "read_as" in exposure else ""
+        lines.append((exposure["kind"], f"{exposure['total']:,.0f} {unit} in the polygons{read_as}"))
+    for name, response in facts.get("responses", {}).items():
+        text = f"{amount(response['total'])} in all"
+        if "per_1000" in response:
+            low, high = amount(response["per_1000_least"]), amount(response["per_1000_most"])
+            text += f"; {amount(response['per_1000'])} per 1000 {unit}, from {low} to {high}"
+        lines.append((name, text))
+    places: dict[str, list[str]] = {}
+    for raster in facts.get("rasters", ()):
+        places.setdefault(_place(raster), []).append(raster["file"])
+    lines += [("rasters", f"{place}: {', '.join(files)}") for place, files in places.items()]
+    if cost := facts.get("fit"):
+        text = f"about {_duration(cost['cpu_seconds'])} of CPU time and {cost['bytes'] / 1e9:.1f} GB of memory"
+        lines.append(("fit", f"{text} for each response ({number(cost['landmarks'], 'landmark', 'landmarks')})"))
+    return lines
+
+
+def _place(raster: Mapping[str, Any]) -> str:
+    """How a raster comes to the grid."""
+    if raster["aligned_by"] == "copy":
+        return "on the grid"
+    crs = "another CRS" if raster["crs"] == "'unknown'" else raster["crs"]
+    moved = f"reprojected from {crs} and " if raster["reprojected"] else ""
+    times = f"{raster['times_as_coarse']:.2g} times as long as the grid's"
+    return f"{moved}{HOW[raster['aligned_by']]} from cells of {_cell(raster['cell'])}, {times}"
+
+
+def _cell(sides: Sequence[float]) -> str:
+    """Size of a cell."""
+    return " x ".join(f"{side:,.0f}" if side >= 1000 else f"{side:.4g}" for side in sides)
+
+
+def _duration(seconds: float) -> str:
+    for size, name in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,202 @@
+"""Responses: whether they are totals, whether they fit the likelihood, and which stand out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbagg.geo.check.findings import Gathered, Level
+from vbagg.geo.check.overlaid import Overlaid
+from vbagg.geo.check.words import amount, number
+from vbagg.geo.files import some
+from vbagg.geo.grid import Floats
+
+if TYPE_CHECKING:
+    from vbagg.workflow.settings import Model
+
+COUNTS = ("poisson", "negative_binomial", "binomial")
+ENOUGH = 10
+"""Polygons that are needed to say what is usual."""
+FAR = 5.0
+"""Robust standard deviations from which on a rate stands out."""
+LEAST_SPREAD = 0.05
+"""Standard deviation of log rates that is taken for granted."""
+LOW = 0.05
+"""Quantile of the other rates that counts as a low rate."""
+EXPECTED = 10.0
+"""Cases at a low rate from which on none is strange."""
+SPREAD_PEOPLE = 0.3
+"""Standard deviation of log populations from which on totals should follow them."""
+RATE_LIKE = 1000.0
+"""Rates are rarely given per more people than makes them smaller than this."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response in polygons that have exposure.
+
+    Attributes
+    ----------
+    name, where
+        The column, and the file with it.
+    y, per
+        Totals, and what they are totals of: people, square kilometres, or trials.
+    unit
+        What `per` is, in a word.
+    labels
+        Ids of the polygons.
+    """
+
+    name: str
+    where: str
+    y: Floats
+    per: Floats
+    unit: str
+    labels: NDArray[np.object_]
+
+    @property
+    def file(self) -> str:
+        """The file."""
+        return self.where.partition(",")[0]
+
+    @cached_property
+    def scores(self) -> Floats:
+        """Robust standard deviations from the usual log rate, given the noise of small counts; NaN for zeros."""
+        positive = self.y > 0
+        log_rate = np.full(self.y.shape, np.nan)
+        log_rate[positive] = np.log(self.y[positive] / self.per[positive])
+        off = log_rate - np.median(log_rate[positive])
+        spread = 1.4826 * np.median(np.abs(off[positive]))
+        return off / np.sqrt(spread**2 + LEAST_SPREAD**2 + 1 / np.maximum(self.y, 1.0))
+
+    def say(
+        self, found: Gathered, code: str, text: str, which: NDArray[np.intp] | None = None, level: Level = "warning"
+    ) -> None:
+        """Take down a finding about all or some polygons."""
+        polygons = () if which is None else self.labels[which].tolist()
+        found.add(level, code, f"{self.file}: {text}", self.where, polygons)
+
+    def named(self, which: NDArray[np.intp]) -> str:
+        """The first few of these polygons with their totals."""
+        shown = [
+            f"{self.labels[i]!r} ({amount(self.y[i])} {self.name}, {amount(self.per[i])} {self.unit})" for i in which
+        ]
+        return some(shown, quote=False)
+
+
+def check_responses(laid: Overlaid, model: Model | None, usable_trials: bool, found: Gathered) -> None:
+    """Look at every response, as a total of trials where these are usable."""
+    for name in laid.responses:
+        where = f"{laid.polygons.file}, column {name}"
+        totals = laid.polygons.frame[name].to_numpy(dtype=np.float64)
+        if not totals.any():
+            text = f"{laid.polygons.path}: the response {name!r} must not be 0 in every polygon. Name the right column."
+            found.add("error", "response", text, where)
+            continue
+        _check_whole(laid, name, totals, model, found)
+        response = _response(laid, name, totals, model, usable_trials)
+        if response is not None:
+            _check_kind(response, found)
+            _check_outliers(response, found)
+
+
+def _response(laid: Overlaid, name: str, totals: Floats, model: Model | None, usable_trials: bool) -> Response | None:
+    per, unit = laid.totals, "people" if laid.kind == "population" else "km²"
+    if model is not None and usable_trials:
+        per, unit = laid.polygons.frame[model.trials].to_numpy(dtype=np.float64), "trials"
+    elif laid.exposure is None or (model is not None and model.likelihood == "binomial"):
+        return None
+    some_exposure = per > 0
+    if not totals[some_exposure].any():
+        return None
+    where = f"{laid.polygons.file}, column {name}"
+    return Response(name, where, totals[some_exposure], per[some_exposure], unit, laid.labels[some_exposure])
+
+
+def _check_whole(laid: Overlaid, name: str, totals: Floats, model: Model | None, found: Gathered) -> None:
+    """Counts should be whole numbers."""
+    if model is None or model.likelihood not in COUNTS or totals.max() <= 1:
+        return
+    broken = np.flatnonzero(totals % 1 != 0)
+    if broken.size:
+        large = np.median(totals) >= ENOUGH
+        text = (
+            f"{laid.polygons.file}: counts are whole numbers, but {broken.size:,} of {totals.size:,} values of {name} "
+            f"are not (first: {totals[broken[0]]:.10g} for {laid.labels[broken[0]]!r}). "
+        )
+        text += "As they are large, this does no harm." if large else "Check where they come from; round them."
+        where = f"{laid.polygons.file}, column {name}"
+        found.add("advice" if large else "warning", "not-whole", text, where, laid.labels[broken].tolist())
+
+
+def _check_kind(response: Response, found: Gathered) -> None:
+    """A total grows with the population, and does not exceed it."""
+    y, per, name = response.y, response.per, response.name
+    if y.max() <= 1 and (y % 1 != 0).any():
+        text = (
+            f"no value of {name} exceeds 1, so it looks like a rate, not a total. Totals are needed: multiply a rate "
+            "by what it is a rate of."
+        )
+        response.say(found, "rate-not-total", text)
+        return
+    above = np.flatnonzero(y > per)
+    if above.size and response.unit == "people":
+        text = (
+            f"{name} exceeds the population in {number(above, 'polygon', 'polygons')}: {response.named(above)}. Check "
+            "the units of the population, and whether it covers these polygons."
+        )
+        response.say(found, "more-than-people", text, above)
+    usual = np.abs(response.scores) <= FAR
+    if response.unit != "people" or usual.sum() < ENOUGH or np.log(per[usual]).std() < SPREAD_PEOPLE:
+        return
+    slope, error = _slope(np.log(per[usual]), np.log(y[usual]))
+    if slope + 2 * error < 0.5:
+        text = (
+            f"{name} does not grow with the population: in polygons with twice the people it is about "
+            f"{2**slope:.1f} times as large. "
+        )
+        if y.max() <= RATE_LIKE:
+            text += "Is it a rate? Totals are needed: multiply a rate by what it is a rate of."
+            response.say(found, "rate-not-total", text)
+        else:
+            text += "If these are totals, rates are lower where more people live; if they are rates, make totals."
+            response.say(found, "rate-not-total", text, level="advice")
+
+
+def _slope(x: Floats, y: Floats) -> tuple[float, float]:
+    """Slope of the regression line, and its standard error."""
+    x, y = x - x.mean(), y - y.mean()
+    slope = x @ y / (x @ x)
+    rest = y - slope * x
+    return float(slope), float(np.sqrt(rest @ rest / max(1, x.size - 2) / (x @ x)))
+
+
+def _check_outliers(response: Response, found: Gathered) -> None:
+    """Rates far from the others, and zeros where there should be many."""
+    y, per, name, scores = response.y, response.per, response.name, response.scores
+    positive = y > 0
+    if positive.sum() < ENOUGH:
+        return
+    usual = np.median(y[positive] / per[positive])
+    for side, word in ((scores > FAR, "higher"), (scores < -FAR, "lower")):
+        which = np.flatnonzero(side)
+        if which.size:
+            times = y[which] / per[which] / usual
+            far = f"up to {amount(times.max())} times" if word == "higher" else f"down to {times.min():.2g} of"
+            text = (
+                f"the rate of {name} is far {word} than elsewhere in {number(which, 'polygon', 'polygons')}, {far} the "
+                f"usual rate: {response.named(which)}. Check the total and the {response.unit} there."
+            )
+            response.say(found, "outlier", text, which)
+    low_rate = np.quantile(y[positive] / per[positive], LOW)
+    strange = np.flatnonzero((y == 0) & (per * low_rate > EXPECTED))
+    if strange.size:
+        text = (
+            f"{name} is 0 in {number(strange, 'polygon', 'polygons')} where even a low rate would give more than "
+            f"{EXPECTED:.0f}: {response.named(strange)}. If nothing was reported there, leave the polygon out."
+        )
+        response.say(found, "zero-in-large-population", text, strange)

@@ -1,0 +1,36 @@
+"""Wording that findings share."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbagg.geo.files import percent, some
+from vbagg.geo.polygons import Polygons
+
+THREE = 3
+
+
+def number(things: Sized | int, one: str, several: str) -> str:
+    """A number with its noun, and verb."""
+    n = things if isinstance(things, int) else len(things)
+    return f"{n:,} {one if n == 1 else several}"
+
+
+def most(labels: NDArray[Any], shares: NDArray[np.float64], among: NDArray[np.intp]) -> str:
+    """The few of these polygons with the largest shares."""
+    order = among[np.argsort(-shares[among], kind="stable")][:THREE]
+    return some([f"{labels[i]!r} ({percent(shares[i], 1.0)})" for i in order], quote=False)
+
+
+def plain_labels(polygons: Polygons) -> NDArray[np.object_]:
+    """Ids as Python's own numbers and text."""
+    return np.array([*polygons.labels.tolist(), None], dtype=object)[:-1]
+
+
+def amount(value: float) -> str:
+    """A number with as many digits as are of use."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

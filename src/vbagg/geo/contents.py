@@ -1,0 +1,114 @@
+"""What is mapped: names, values, titles, units and tags of the rasters that describe a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbagg import __version__
+from vbagg.geo.cog import Description
+from vbagg.geo.units import Units, likelihood_of, link_of
+
+Floats = NDArray[np.float64]
+MATCHED = "expected_count_matched"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The maps of one model.
+
+    Parameters
+    ----------
+    units
+        Units of rates and counts.
+    level
+        Level of the interval.
+    quantiles
+        Further quantiles.
+    threshold
+        Rate, in the units of rates, whose probability of being exceeded is mapped.
+    tags
+        What all files say.
+    """
+
+    units: Units
+    level: float
+    quantiles: tuple[float, ...]
+    threshold: float | None
+    tags: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for name, values in (("level", (self.level,)), ("quantiles", self.quantiles)):
+            for value in values:
+                if not 0 < value < 1:
+                    raise ValueError(
+                        f"`{name}` must lie strictly between 0 and 1; got {value!r}. Give 0.9, not 90, for 90 percent."
+                    )
+
+    @property
+    def levels(self) -> dict[str, float]:
+        """All quantiles by the name of their map: ends of the interval, then the chosen ones."""
+        ends = ((1 - self.level) / 2, (1 + self.level) / 2)
+        return {f"rate_q{q:.6g}": q for q in (*ends, *self.quantiles)}
+
+    def values(self, posterior: Any, exposure: Floats) -> dict[str, Floats]:
+        """All maps of some cells, by name."""
+        per = self.units.per
+        found = {"rate_mean": per * posterior.mean}
+        if hasattr(posterior, "std"):
+            found["rate_sd"] = per * posterior.std
+            names, levels = zip(*self.levels.items(), strict=True)
+            found |= zip(names, per * posterior.quantile(np.array(levels)), strict=True)
+            found["rate_interval_width"] = found[names[1]] - found[names[0]]
+            if self.threshold is not None:
+                found["exceedance"] = posterior.exceedance(self.threshold / per)
+        found["expected_count"] = posterior.mean * exposure
+        found[self.units.exposure] = exposure
+        return found
+
+    def description(self, name: str) -> Description:
+        """Title, units and tags of a map."""
+        title, units, own = self._described(name)
+        facts = {key: f"{value:.6g}" for key, value in own.items()}
+        return Description(title, units, {**self.tags, "map": name, "rate_units": self.units.rate, **facts})
+
+    def _described(self, name: str) -> tuple[str, str, dict[str, float]]:
+        rate, level = self.units.rate, {"level": self.level}
+        if name in self.levels:
+            quantile = self.levels[name]
+            is_end = name in list(self.levels)[:2]
+            return (
+                f"posterior quantile {quantile:.6g} of the rate",
+                rate,
+                {"quantile": quantile} | (level if is_end else {}),
+            )
+        return {
+            "rate_mean": ("posterior mean of the rate", rate, {}),
+            "rate_sd": ("posterior standard deviation of the rate", rate, {}),
+            "rate_interval_width": (f"width of the {100 * self.level:g}% interval of the rate", rate, level),
+            "exceedance": (
+                f"probability that the rate is above {self.threshold} {rate}",
+                "probability",
+                {"threshold": self.threshold or 0.0},
+            ),
+            "expected_count": (f"mean rate times {self.units.exposure} of the cell", self.units.count, {}),
+            MATCHED: ("expected count, rescaled to the observed totals of polygons", self.units.count, {}),
+            self.units.exposure: (f"{self.units.exposure} of the cell", f"{self.units.exposed} per cell", {}),
+        }[name]
+
+
+def model_tags(model: Any, response: str) -> dict[str, str]:
+    """What every map says of the model it comes from."""
+    return {
+        "response": response,
+        "period": f"that in which {response!r} was counted",
+        "model": type(model).__name__,
+        "likelihood": likelihood_of(model),
+        "link": link_of(model),
+        "vbagg_version": __version__,
+        "TIFFTAG_SOFTWARE": f"vbagg {__version__}",
+    }

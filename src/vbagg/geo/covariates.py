@@ -1,0 +1,94 @@
+"""Which covariates there are, and how each comes to the target grid."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vbagg.geo.align import Alignment, align_categories, align_covariate, source_window
+from vbagg.geo.files import some
+from vbagg.geo.grid import Grid
+from vbagg.geo.rasters import Layer, open_layers
+
+File = str | os.PathLike[str]
+Files = Sequence[File] | Mapping[str, File]
+
+RESERVED = ("x", "y", "polygon", "cell", "coverage", "weight", "population", "area")
+MOST_CATEGORIES = 30
+
+
+@dataclass(frozen=True)
+class Covariate:
+    """A layer, and whether its numbers are classes."""
+
+    layer: Layer
+    is_category: bool
+
+
+def open_covariates(covariates: Files, categories: Files) -> list[Covariate]:
+    """All layers of the files, under distinct names that are not taken."""
+    files = ((covariates, False), (categories, True))
+    opened = [Covariate(layer, kind) for group, kind in files for layer in _layers(group)]
+    taken: dict[str, Layer] = {}
+    for layer in (covariate.layer for covariate in opened):
+        if layer.name.lower() in RESERVED:
+            raise ValueError(
+                f"a covariate must not be called {layer.name!r}, which is the name of another column; "
+                f"got {layer.path}. Rename the file or the band."
+            )
+        if layer.name in taken:
+            raise ValueError(
+                f"covariates must have distinct names; {layer.path} and {taken[layer.name].path} both hold "
+                f"{layer.name!r}. Rename one of the files."
+            )
+        taken[layer.name] = layer
+    return opened
+
+
+def open_one(file: File) -> Layer:
+    """The layer of a file that must have one layer only."""
+    layers = open_layers(file)
+    if len(layers) > 1:
+        path, names = os.fspath(file), [layer.name for layer in layers]
+        raise ValueError(f"{path} must hold one layer; it holds {some(names)}. Name one, as in {path}::{names[0]}.")
+    return layers[0]
+
+
+def masked_near(layer: Layer, grid: Grid) -> Layer:
+    """The layer, with undeclared codes for missing values that occur near the grid taken as missing."""
+    return layer.masked(*source_window(layer.grid, grid, margin=2))
+
+
+def align(covariate: Covariate, grid: Grid) -> Alignment:
+    """How a covariate comes to the grid."""
+    layer = masked_near(covariate.layer, grid)
+    if covariate.is_category:
+        return align_categories(layer, grid, _classes(layer, grid))
+    return align_covariate(layer, grid)
+
+
+def _layers(files: Files) -> list[Layer]:
+    if isinstance(files, Mapping):
+        return [replace(open_one(file), name=name) for name, file in files.items()]
+    if isinstance(files, (str, os.PathLike)):
+        files = (files,)
+    return [layer for file in files for layer in open_layers(file)]
+
+
+def _classes(layer: Layer, grid: Grid) -> list[float]:
+    """The distinct values of a layer near the grid."""
+    found: set[float] = set()
+    for window in layer.chunks(*source_window(layer.grid, grid, margin=2)):
+        values = layer.read(*window)
+        found |= set(np.unique(values[~np.isnan(values)]).tolist())
+        if len(found) > MOST_CATEGORIES:
+            raise ValueError(
+                f"{layer.path} must hold at most {MOST_CATEGORIES} categories; it holds {len(found)} or more "
+                f"({some(sorted(found), quote=False)}). Merge rare ones, or use it as an ordinary covariate."
+            )
+    if not found:
+        raise ValueError(f"{layer.path} must have values near the polygons; it has none. Check its extent and CRS.")
+    return sorted(found)

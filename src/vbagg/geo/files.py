@@ -1,0 +1,77 @@
+"""Files that appear whole or not at all, and the wording that names them in messages."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+SHOWN = 5  # how many names a message lists
+
+
+@contextmanager
+def appearing(target: Path) -> Iterator[Path]:
+    """Give a temporary name beside `target`; the file moves into place at the end, or vanishes after an error."""
+    part = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
+    try:
+        yield part
+        os.replace(part, target)
+    finally:
+        for leftover in target.parent.glob(f"{part.name}*"):  # journals and side files too
+            leftover.unlink(missing_ok=True)
+
+
+@contextmanager
+def output_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Create a folder, and take away again after an error what was created for it."""
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"`folder` must be a folder; {folder} is a file. Choose another name.")
+    created = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"`folder` must be a place to write to; {folder}: {error.strerror}.") from None
+    try:
+        yield folder
+    except BaseException:
+        for empty in created:
+            if not any(empty.iterdir()):
+                empty.rmdir()
+        raise
+
+
+def is_local(path: str) -> bool:
+    """Whether a path is a file of this machine rather than an address or one of GDAL's virtual files."""
+    return "://" not in path and not path.startswith("/vsi")
+
+
+def require_file(path: str, what: str) -> None:
+    """Raise unless the file exists."""
+    if is_local(path) and not Path(path).exists():
+        raise ValueError(f"{what} must be an existing file; there is no {path}. Correct the path.")
+
+
+def some(values: Sequence[object], quote: bool = True) -> str:
+    """The first few values, for messages."""
+    more = len(values) - SHOWN
+    shown = ", ".join(repr(v) if quote else str(v) for v in values[:SHOWN])
+    return shown + (f" and {more} more" if more > 0 else "")
+
+
+def plural(count: int, noun: str) -> str:
+    """A number and what is counted, for messages."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def percent(part: float, whole: float) -> str:
+    """A share, for messages."""
+    share = part / whole if whole > 0 else 0.0
+    return "less than 0.01%" if 0 < share < 1e-4 else f"{share:.2%}" if 0 < share < 0.1 else f"{share:.0%}"
+
+
+def one_line(error: BaseException) -> str:
+    """The text of another package's error in one line, without a full stop at its end."""
+    return " ".join(str(error).split()).rstrip(". ") or type(error).__name__

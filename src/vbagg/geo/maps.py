@@ -1,0 +1,190 @@
+"""Maps of a fitted model: cloud-optimised GeoTIFFs on the target grid, streamed over bands of rows.
+
+A cell is predicted where some polygon covers it and all covariates are known; it is NaN elsewhere. Counts are those
+of whole cells: their sum over a polygon, weighted by the covered shares, is the polygon's total.
+"""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from os import getpid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbagg.errors import DataWarning
+from vbagg.geo.cell_features import cell_features
+from vbagg.geo.cog import RowWriter
+from vbagg.geo.contents import MATCHED, Contents, model_tags
+from vbagg.geo.cover import Cover
+from vbagg.geo.files import output_folder, some
+from vbagg.geo.matching import TotalMatching
+from vbagg.geo.polygons import Polygons
+from vbagg.geo.prepared import Prepared
+from vbagg.geo.units import totals_are_shares, units_of
+from vbagg.progress import Report, reporting
+
+Floats = NDArray[np.float64]
+CELLS_PER_BAND = 1 << 18
+"""Cells of a band: few enough that features, posterior and all maps of a band take some 100 MB."""
+
+
+def write_maps(
+    model: Any,
+    prepared: Prepared,
+    folder: Path | str,
+    *,
+    response: str,
+    level: float = 0.95,
+    quantiles: Sequence[float] = (),
+    threshold: float | None = None,
+    per: float = 1000.0,
+    match_totals: bool = False,
+    progress: bool | Report | None = None,
+) -> dict[str, Path]:
+    """Write all maps of a model, in one pass over the grid.
+
+    Parameters
+    ----------
+    model
+        A model fitted to `prepared.bags()`. One without uncertainty gives `rate_mean`, `expected_count` and the
+        exposure alone.
+    prepared
+        Polygons and aligned rasters.
+    folder
+        Where the files go; made if need be. All appear together at the end.
+    response
+        The column of totals that the model was fitted to.
+    level
+        Level of the interval.
+    quantiles
+        Further quantiles to map.
+    threshold
+        A rate, in units of `per`, whose probability of being exceeded is mapped.
+    per
+        Rates are given per so many people (square kilometres without a population).
+    match_totals
+        Whether to map counts rescaled to the observed totals too; see `vbagg.geo.matching` for overlaps.
+    progress
+        None, True, False or a function of one dict per band (`rows` done, `of` all) and per file (`writing`).
+
+    Returns
+    -------
+    Path by name: `rate_mean`, `rate_sd`, `rate_q...`, `rate_interval_width`, `exceedance`, `expected_count`,
+    `population` or `area`, `expected_count_matched`.
+    """
+    units = units_of(prepared, response, per)
+    contents = Contents(units, level, tuple(quantiles), threshold, model_tags(model, response))
+    observed = _totals_to_match(model, prepared, response) if match_totals else None
+    with output_folder(folder) as out, _scratch(out) as fresh:
+        with RowWriter(fresh, prepared.stack.grid) as writer, reporting(progress, "maps") as report:
+            _predict(model, prepared, contents, writer, report, observed)
+            written = writer.finish(lambda name: report({"writing": name}))
+        return {name: path.replace(out / path.name) for name, path in written.items()}
+
+
+@contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """A folder within another, removed at the end."""
+    fresh = folder / f".maps-{getpid()}"
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    try:
+        yield fresh
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _predict(
+    model: Any, prepared: Prepared, contents: Contents, writer: RowWriter, report: Report, observed: Floats | None
+) -> None:
+    """Fill all maps; counts that match totals follow in a second walk over the finished expected counts."""
+    grid = prepared.stack.grid
+    polygons = prepared.polygons.to(grid.crs)
+    matching = None if observed is None else TotalMatching(observed)
+    began: set[str] = set()
+    for rows in grid.bands(CELLS_PER_BAND):
+        own = Cover.of_rows(polygons, grid, rows)
+        cells = np.unique(own.cell)
+        features, exposure = cell_features(prepared, cells)
+        known = features.notna().all(axis=1).to_numpy()
+        cells = cells[known]
+        if len(cells):
+            maps = contents.values(model.posterior(features[known]), exposure[known])
+            for name, values in maps.items():
+                if name not in began:
+                    writer.add(name, contents.description(name))
+                    began.add(name)
+                writer.write(name, rows, _raster(rows, grid.width, cells, values))
+            if matching is not None:
+                _require_positive(maps["expected_count"])
+                matching.add(*own.at(cells), maps["expected_count"])
+        report({"rows": rows.stop, "of": grid.height})
+    if not began:
+        raise ValueError(
+            "some cell of the grid must be covered by a polygon and have all covariates; none is. "
+            "Check that polygons and rasters overlap."
+        )
+    if matching is not None:
+        _match(matching, polygons, contents, writer)
+
+
+def _raster(rows: slice, width: int, cells: NDArray[np.int64], values: Floats) -> NDArray[np.float32]:
+    """Rows with these values at these cells, NaN elsewhere."""
+    raster = np.full((rows.stop - rows.start) * width, np.nan, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        raster[cells - rows.start * width] = values
+    return raster.reshape(-1, width)
+
+
+def _match(matching: TotalMatching, polygons: Polygons, contents: Contents, writer: RowWriter) -> None:
+    """Map the expected counts once more, times the factors of cells."""
+    factor, miss = matching.solve()
+    _warn_of_misses(polygons, matching.observed, miss)
+    grid = writer.grid
+    writer.add(MATCHED, contents.description(MATCHED))
+    for rows in grid.bands(CELLS_PER_BAND):
+        own = Cover.of_rows(polygons, grid, rows)
+        if not len(own.cell):
+            continue
+        expected = writer.read("expected_count", rows).ravel()
+        cells = np.unique(own.cell)
+        counts = expected[cells - rows.start * grid.width].astype(np.float64)
+        counts *= matching.of_cells(factor, *own.at(cells), len(cells))
+        writer.write(MATCHED, rows, _raster(rows, grid.width, cells, counts))
+
+
+def _warn_of_misses(polygons: Polygons, observed: Floats, miss: Floats) -> None:
+    far = np.flatnonzero(np.abs(miss) > 1e-3 * np.maximum(observed, 1.0))
+    if len(far):
+        labels = polygons.labels
+        shown = [f"{labels[a]!r} has {observed[a] + miss[a]:.4g} instead of {observed[a]:.4g}" for a in far]
+        warnings.warn(
+            f"The totals of {len(far)} polygons cannot be matched by cells that they share with others, or that hold "
+            f"nobody: {some(shown, quote=False)}.",
+            DataWarning,
+            stacklevel=2,
+        )
+
+
+def _totals_to_match(model: Any, prepared: Prepared, response: str) -> Floats:
+    if totals_are_shares(model):
+        raise ValueError(
+            "`match_totals` needs totals of the whole population; a binomial model has those of the people examined. "
+            "Leave it out."
+        )
+    observed = prepared.polygons.frame[response].to_numpy(dtype=np.float64)
+    _require_positive(observed)
+    return observed
+
+
+def _require_positive(values: Floats) -> None:
+    if np.any(values < 0):
+        raise ValueError(
+            f"`match_totals` rescales counts, which must not be negative; got {np.nanmin(values):.4g}. Leave it out."
+        )

@@ -1,0 +1,109 @@
+"""Counts of cells rescaled so that each polygon's sum is its observed total.
+
+With `c_ai` the share of cell `i` that polygon `a` covers, `C_i = sum_a c_ai` and `s_ai = c_ai / C_i`, the expected
+count `e_i` becomes `e_i exp(sum_a s_ai l_a)`: the factor of a cell is the geometric mean of those of its polygons, and
+observed over expected where polygons share no cells. The logarithms `l` minimise the convex function
+`sum_i C_i e_i exp(sum_a s_ai l_a) - sum_a y_a l_a`, whose gradient is matched minus observed totals. So counts are, of
+all that have the observed totals, the nearest to the expected ones in relative entropy, whatever overlaps. A small
+penalty on `l` makes the compromise unique where overlapping polygons contradict each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import spsolve
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+PENALTY = 1e-6
+TOLERANCE = 1e-9
+MOST_STEPS = 200
+
+
+@dataclass
+class TotalMatching:
+    """Sums over bands of cells, then factors.
+
+    Cells that share their polygons in the same parts are summed up, so that memory holds cells at borders alone.
+
+    Parameters
+    ----------
+    observed
+        Total of each polygon.
+    """
+
+    observed: Floats
+    _parts: list[tuple[Any, Floats]] = field(init=False, default_factory=list)
+
+    def add(self, polygon: Places, cell: Places, coverage: Floats, expected: Floats) -> None:
+        """Count a band: pairs of a polygon and a cell `0..n-1` with the covered share, and expected counts (n,)."""
+        shares, whole = self._shares(polygon, cell, coverage, len(expected))
+        self._parts.append(_merged(shares, expected * whole))
+
+    def solve(self) -> tuple[Floats, Floats]:
+        """Logarithm of the factor of each polygon, and matched minus observed totals."""
+        shares, weight = _merged(
+            sparse.vstack([part for part, _ in self._parts], format="csr"),
+            np.concatenate([own for _, own in self._parts]),
+        )
+        empty = self.observed == 0
+        # where a total is 0, so is every cell that the polygon touches
+        weight = np.where(shares @ empty.astype(float) > 0, 0.0, weight)
+        expected = shares.T @ weight
+        solved = np.flatnonzero((expected > 0) & ~empty)
+        factor = np.where(empty, -np.inf, 0.0)
+        factor[solved] = _minimise(shares[:, solved], weight, self.observed[solved], expected[solved])
+        with np.errstate(invalid="ignore"):
+            cells = np.where(weight > 0, weight * np.exp(shares @ factor), 0.0)
+        return factor, shares.T @ cells - self.observed
+
+    def of_cells(self, factor: Floats, polygon: Places, cell: Places, coverage: Floats, n: int) -> Floats:
+        """Factor of each cell of a band (n,)."""
+        return np.exp(self._shares(polygon, cell, coverage, n)[0] @ factor)
+
+    def _shares(self, polygon: Places, cell: Places, coverage: Floats, n: int) -> tuple[Any, Floats]:
+        """Shares `s` (n, b), whose rows sum to 1, and the covered part `C` of each cell."""
+        whole: Floats = np.bincount(cell, coverage, n).astype(np.float64)
+        entries = (coverage / whole[cell], (cell, polygon))
+        return sparse.csr_array(entries, shape=(n, len(self.observed))), whole
+
+
+def _merged(shares: Any, weight: Floats) -> tuple[Any, Floats]:
+    """Distinct rows of shares, and the sums of their weights; rows are told apart by a random projection."""
+    key = shares @ np.random.default_rng(0).standard_normal(shares.shape[1])
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    return shares[first], np.bincount(group, weight).astype(np.float64)
+
+
+def _minimise(shares: Any, weight: Floats, observed: Floats, expected: Floats) -> Floats:
+    """Newton's method with step halving."""
+    penalty = PENALTY * observed
+
+    def state(factor: Floats) -> tuple[float, Floats, Floats]:
+        with np.errstate(over="ignore"):
+            cells = weight * np.exp(shares @ factor)
+        value = cells.sum() - observed @ factor + penalty @ factor**2 / 2
+        return float(value), cells, shares.T @ cells - observed + penalty * factor
+
+    factor = np.log(observed / expected)
+    value, cells, gradient = state(factor)
+    for _ in range(MOST_STEPS):
+        if np.all(np.abs(gradient) <= TOLERANCE * observed):
+            break
+        curvature = shares.T @ sparse.diags_array(cells) @ shares + sparse.diags_array(penalty)
+        step = -np.atleast_1d(spsolve(sparse.csc_array(curvature), gradient))
+        length = 1.0
+        trial = state(factor + step)
+        while not trial[0] <= value + 1e-4 * length * (gradient @ step) and length > 1e-10:
+            length /= 2
+            trial = state(factor + length * step)
+        if length <= 1e-10:
+            break
+        factor = factor + length * step
+        value, cells, gradient = trial
+    return factor

@@ -1,0 +1,269 @@
+"""Polygons with an id and one or more responses, from any of the usual files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import shapely
+from numpy.typing import NDArray
+
+from vbagg.errors import did_you_mean
+from vbagg.geo.files import is_local, one_line, plural, require_file, some
+from vbagg.geo.grid import Bounds, crs_name, crs_title, is_geographic, same_crs, unit
+
+PARQUET = (".parquet", ".geoparquet", ".pq")
+ROW_NUMBER = "row"
+EDGE_KM = 10.0  # longer edges get more points before they are reprojected: they are straight in one CRS only
+
+
+@dataclass(frozen=True, eq=False)
+class Polygons:
+    """Polygons in the order of their file.
+
+    Attributes
+    ----------
+    frame
+        Geometry and attributes; the index is 0, 1, 2, ..., and every geometry is valid and polygonal.
+    id
+        The column that names each polygon.
+    path
+        The file they come from, for messages.
+    notes
+        What was done to them, in sentences.
+    """
+
+    frame: gpd.GeoDataFrame
+    id: str
+    path: str
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def file(self) -> str:
+        """The file's name without its folder, for messages."""
+        return Path(self.path).name
+
+    @property
+    def crs(self) -> str:
+        """Coordinate reference system, as in `Grid`."""
+        return crs_name(self.frame.crs.to_wkt())
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The id of each polygon (n,)."""
+        ids = self.frame[self.id]
+        return ids.to_numpy() if ids.dtype.kind in "iub" else ids.to_numpy(dtype=object)
+
+    @property
+    def geometry(self) -> NDArray[Any]:
+        """Shapely geometries (n,)."""
+        return np.asarray(self.frame.geometry.array)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Left, bottom, right and top of all polygons together."""
+        left, bottom, right, top = self.frame.total_bounds.tolist()
+        return left, bottom, right, top
+
+    def to(self, crs: str) -> Polygons:
+        """The same polygons in another CRS, and a note that says so."""
+        return self if same_crs(self.crs, crs) else _moved(self, crs)
+
+
+def read_polygons(
+    path: str | os.PathLike[str] | gpd.GeoDataFrame,
+    id: str | None = None,
+    layer: str | None = None,
+    columns: Sequence[str] = (),
+) -> Polygons:
+    """Read polygons from a GeoPackage, a shapefile, GeoJSON or GeoParquet, and check them.
+
+    Parameters
+    ----------
+    path
+        The file, or a GeoDataFrame.
+    id
+        Column with a distinct name or number for each polygon. Default: rows are numbered from 1.
+    layer
+        Layer of the file; needed if there are several.
+    columns
+        Response columns: each must hold a non-negative number for every polygon.
+    """
+    frame = path.copy() if isinstance(path, gpd.GeoDataFrame) else _read(os.fspath(path), layer, id)
+    path = "polygons" if isinstance(path, gpd.GeoDataFrame) else os.fspath(path)
+    if frame.empty:
+        raise ValueError(f"{path} must hold at least one polygon; it is empty.")
+    if frame.crs is None:
+        raise ValueError(
+            f"{path} must say its coordinate reference system; it has none. Add it, for example with "
+            "`geopandas`: `polygons.set_crs('EPSG:4326')`, or restore the .prj file of a shapefile."
+        )
+    frame = frame.rename_geometry("geometry") if frame.geometry.name != "geometry" else frame
+    frame = frame.reset_index(drop=True).rename(columns=str)
+    notes: tuple[str, ...] = ()
+    if id is None:
+        id = ROW_NUMBER
+        frame[id] = np.arange(1, len(frame) + 1)
+        notes += (f"{Path(path).name}: no id was named, so polygons are numbered from 1 in the order of the file.",)
+    for name, what in ((id, "id"), *((name, "response") for name in columns)):
+        if name not in frame or name == "geometry":
+            known = [column for column in frame.columns if column != "geometry"]
+            raise ValueError(f"{path} has no column {name!r} for the {what}{did_you_mean(name, known)}")
+    frame[id] = _ids(frame[id], path)
+    polygons = Polygons(frame, id, path)
+    _require_polygonal(polygons)
+    for name in columns:
+        frame[name] = _response(polygons, name)
+    frame, repaired = _valid(_plain(frame, {id, *columns}))
+    if repaired.any():
+        names = some(polygons.labels[repaired].tolist())
+        count = plural(repaired.sum(), "polygon")
+        notes += (f"{polygons.file}: invalid geometry was repaired in {count} ({names}).",)
+    return Polygons(frame, id, path, notes)
+
+
+def _read(path: str, layer: str | None, id: str | None) -> gpd.GeoDataFrame:
+    import pyogrio
+
+    require_file(path, "a polygon file")
+    unreadable = f"{path} cannot be read as polygons"
+    if Path(path).suffix.lower() in PARQUET:
+        try:
+            return gpd.read_parquet(path)
+        except Exception as error:  # pyarrow's many kinds
+            raise ValueError(f"{unreadable}: {one_line(error)}. Write it as GeoParquet.") from None
+    try:
+        known = {name: kind for name, kind in pyogrio.list_layers(path) if kind is not None}
+    except (pyogrio.errors.DataSourceError, RuntimeError) as error:
+        advice = "" if not is_local(path) else " Is the file complete, with all its parts?"
+        raise ValueError(f"{unreadable}: {one_line(error)}.{advice}") from None
+    if not known:
+        raise ValueError(f"{path} must hold polygons; it holds no geometry.")
+    if layer is None and len(known) > 1:
+        raise ValueError(f"{path} has several layers: {some(list(known))}. Name one with `layer`.")
+    if layer is not None and layer not in known:
+        raise ValueError(f"{path} has no layer {layer!r}{did_you_mean(layer, known)}")
+    try:
+        frame = pyogrio.read_dataframe(path, layer=layer or next(iter(known)), fid_as_index=True)
+    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, RuntimeError) as error:
+        raise ValueError(f"{unreadable}: {one_line(error)}. Is the file complete, with all its parts?") from None
+    if id == "fid" and "fid" not in frame:
+        frame["fid"] = frame.index.to_numpy()
+    return frame
+
+
+@lru_cache(maxsize=1)  # the grid's CRS is asked for several times in a row
+def _moved(polygons: Polygons, crs: str) -> Polygons:
+    length = EDGE_KM * 1000 / (6_371_000 if is_geographic(polygons.crs) else 1) / unit(polygons.crs)
+    dense = polygons.frame.set_geometry(polygons.frame.geometry.segmentize(length))
+    moved = dense.to_crs(crs)
+    if not np.isfinite(moved.total_bounds).all() or moved.geometry.is_empty.any():
+        raise ValueError(
+            f"{polygons.file}: polygons must lie where {crs_title(crs)} is defined; they have no place there. "
+            "Choose another CRS for the grid."
+        )
+    note = f"{polygons.file}: polygons were reprojected from {crs_title(polygons.crs)} to {crs_title(crs)}."
+    return replace(polygons, frame=_valid(moved)[0], notes=(*polygons.notes, note))
+
+
+def _ids(ids: pd.Series, path: str) -> pd.Series:
+    """Ids as whole numbers or text, all there and all distinct."""
+    missing = np.flatnonzero(ids.isna())
+    if missing.size:
+        where = f"row {missing[0] + 1} has none"
+        raise ValueError(f"{path} must have an id in column {ids.name!r} for every polygon; {where}. Fill it in.")
+    repeated = ids[ids.duplicated()].unique().tolist()
+    if repeated:
+        rows = np.flatnonzero(ids == repeated[0]) + 1
+        raise ValueError(
+            f"{path} must have distinct ids in column {ids.name!r}; {repeated[0]!r} is in rows {some(rows.tolist())}"
+            f"{f' ({len(repeated)} ids are repeated)' if len(repeated) > 1 else ''}. "
+            "Merge the parts of a polygon into one, or name another column."
+        )
+    if pd.api.types.is_bool_dtype(ids) or not pd.api.types.is_numeric_dtype(ids):
+        return ids.astype(str)
+    whole = ids.to_numpy(dtype=np.float64) % 1 == 0
+    return ids.astype(np.int64) if whole.all() else ids.astype(str)
+
+
+def _require_polygonal(polygons: Polygons) -> None:
+    """Raise for the first geometry that is absent or has no area."""
+    kinds = polygons.frame.geometry.geom_type
+    for position in np.flatnonzero(~kinds.isin(["Polygon", "MultiPolygon", "GeometryCollection"]) | kinds.isna()):
+        raise ValueError(_no_polygon(polygons, position, kinds[position]))
+    for position in np.flatnonzero(polygons.frame.geometry.is_empty):
+        raise ValueError(_no_polygon(polygons, position, None))
+    for position in np.flatnonzero(kinds == "GeometryCollection"):
+        if _polygonal(polygons.geometry[position]).is_empty:
+            raise ValueError(_no_polygon(polygons, position, "GeometryCollection"))
+
+
+def _no_polygon(polygons: Polygons, position: Any, kind: Any) -> str:
+    label = polygons.labels[position]
+    got = f"is a {kind}" if isinstance(kind, str) else "has no geometry"
+    return f"{polygons.path} must hold polygons; {label!r} (row {position + 1}) {got}. Remove it, or give it a polygon."
+
+
+def _response(polygons: Polygons, name: str) -> NDArray[np.float64]:
+    values = polygons.frame[name]
+    where = f"{polygons.path}: the response {name!r} must be a non-negative number for every polygon"
+
+    def refuse(bad: NDArray[np.bool_], remedy: str) -> None:
+        if bad.any():
+            first = int(np.flatnonzero(bad)[0])
+            more = f", the first of {bad.sum()} such values" if bad.sum() > 1 else ""
+            got = values.iloc[first]
+            shown = "no value" if pd.isna(got) else repr(got.item() if isinstance(got, np.generic) else got)
+            raise ValueError(f"{where}; got {shown} for {polygons.labels[first]!r} (row {first + 1}){more}. {remedy}")
+
+    missing = values.isna().to_numpy()
+    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
+        refuse(~missing, "Convert the column to numbers.")
+    refuse(missing, "Leave out polygons without a response, or write 0 where nothing occurred.")
+    numbers = values.to_numpy(dtype=np.float64)
+    refuse(~np.isfinite(numbers) | (numbers < 0), "Correct it; codes for missing values are not numbers of cases.")
+    return numbers
+
+
+def _plain(frame: gpd.GeoDataFrame, needed: set[str]) -> gpd.GeoDataFrame:
+    """Numbers, truth values and text as the few types that every file keeps; other columns are left out."""
+    kept: dict[str, Any] = {}
+    needed = needed | {"geometry", "fid_"}
+    for name, values in frame.drop(columns="geometry").items():
+        if name not in needed and str(name).lower() in {other.lower() for other in (*needed, *kept)}:
+            continue  # files of databases do not tell capitals apart
+        if pd.api.types.is_bool_dtype(values) and not values.hasnans:
+            kept[str(name)] = values.astype(bool)
+        elif pd.api.types.is_integer_dtype(values) and not values.hasnans:
+            kept[str(name)] = values.astype(np.int64)
+        elif pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_complex_dtype(values):
+            kept[str(name)] = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        elif pd.api.types.is_string_dtype(values) or values.dropna().map(type).eq(str).all():
+            kept[str(name)] = values.astype("str")
+    return gpd.GeoDataFrame(kept, geometry=frame.geometry)
+
+
+def _valid(frame: gpd.GeoDataFrame) -> tuple[gpd.GeoDataFrame, NDArray[np.bool_]]:
+    """The frame with flat, valid, polygonal geometry, and which polygons had to be repaired."""
+    shapes = shapely.force_2d(np.asarray(frame.geometry.array))
+    broken = ~shapely.is_valid(shapes)
+    odd = broken | (shapely.get_type_id(shapes) == shapely.GeometryType.GEOMETRYCOLLECTION)
+    shapes[odd] = [_polygonal(shapely.make_valid(shape)) for shape in shapes[odd]]
+    return frame.set_geometry(gpd.GeoSeries(shapes, crs=frame.crs)), broken
+
+
+def _polygonal(shape: Any) -> Any:
+    """The parts of a geometry that have an area."""
+    parts = shapely.get_parts(shapely.get_parts(shape))
+    areas = [part for part in parts if part.geom_type == "Polygon" and not part.is_empty]
+    return shapely.union_all(areas) if len(areas) != 1 else areas[0]

@@ -1,0 +1,160 @@
+"""Polygons and rasters made ready for a model: a table of pixels, and all layers on one grid."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+
+from vbagg import __version__
+from vbagg.bags import Bags
+from vbagg.errors import did_you_mean
+from vbagg.geo.files import appearing, one_line, output_folder
+from vbagg.geo.polygons import Polygons
+from vbagg.geo.stack import Stack
+
+FORMAT = 1
+DOCUMENT, PIXELS, POLYGONS, STACK = "prepared.json", "pixels.parquet", "polygons.gpkg", "stack.tif"
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What `prepare` makes of polygons and rasters.
+
+    Attributes
+    ----------
+    polygons
+        With their responses, and a column `population` (people) or `area` (square kilometres) found by the overlay.
+    stack
+        Covariates, and the population if there is one, on the target grid; gaps under polygons are filled.
+    pixels
+        One row for each cell that a polygon covers: `polygon` (id), `cell` (number), `coverage` (part of the cell in
+        the polygon), `weight` (coverage times population, or times area in square kilometres), `x` and `y` (kilometres
+        on an equal-area map), and the covariates.
+    covariates, responses
+        Names of columns of `pixels`, and of `polygons`.
+    notes
+        What was done to the data, in sentences.
+    exposure
+        What weights are: `"population"` or `"area"`.
+    """
+
+    polygons: Polygons
+    stack: Stack
+    pixels: pd.DataFrame
+    covariates: tuple[str, ...]
+    responses: tuple[str, ...]
+    notes: tuple[str, ...]
+    exposure: str
+
+    def bags(self) -> Bags:
+        """Pixels grouped by polygon, in the order of the polygons; those without any weight are left out."""
+        weighty = set(self._weighty())
+        rows = self.pixels if len(weighty) == len(self.polygons) else self.pixels[self.pixels["polygon"].isin(weighty)]
+        return Bags(rows[["x", "y", *self.covariates]], rows["polygon"].to_numpy(), rows["weight"].to_numpy())
+
+    def y(self, response: str | None = None) -> pd.Series:
+        """Numbers of the polygons that are in `bags`, by id: a response, or another column of the polygons."""
+        frame = self.polygons.frame
+        response = self.responses[0] if response is None else response
+        numeric = frame.drop(columns="geometry").select_dtypes("number")
+        if response not in numeric:
+            raise ValueError(
+                f"{self.polygons.path} has no column of numbers called {response!r}{did_you_mean(response, numeric)}"
+            )
+        values = pd.Series(frame[response].to_numpy(np.float64), index=list(self.polygons.labels), name=response)
+        return values.loc[self._weighty()]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write everything into a folder, which is created if need be."""
+        frame, path = self.polygons.frame, Path(folder)
+        with output_folder(path), ExitStack() as files:
+            document, pixels, polygons = (
+                files.enter_context(appearing(path / name)) for name in (DOCUMENT, PIXELS, POLYGONS)
+            )
+            if self.stack.path.resolve() != (path / STACK).resolve():
+                shutil.copyfile(self.stack.path, files.enter_context(appearing(path / STACK)))
+            self.pixels.to_parquet(pixels, index=False)
+            _write_polygons(frame, polygons)
+            document.write_text(json.dumps(self._document(), indent=1))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Prepared:
+        """Read what `save` wrote."""
+        path = Path(folder)
+        for name in (DOCUMENT, PIXELS, POLYGONS, STACK):
+            if not (path / name).is_file():
+                raise ValueError(f"{path} must hold prepared data; {name} is missing. Run `prepare` first.")
+        try:
+            document = json.loads((path / DOCUMENT).read_text())
+            if document["format"] != FORMAT:
+                raise ValueError(f"it has format {document['format']}, and this version of vbagg reads {FORMAT}")
+            about = document["polygons"]
+            return cls(
+                polygons=Polygons(
+                    _read_polygons(path / POLYGONS, about), about["id"], about["path"], tuple(about["notes"])
+                ),
+                stack=Stack.open(path / STACK),
+                pixels=pd.read_parquet(path / PIXELS),
+                covariates=tuple(document["covariates"]),
+                responses=tuple(document["responses"]),
+                notes=tuple(document["notes"]),
+                exposure=document["exposure"],
+            )
+        except Exception as error:  # whatever files that `save` did not write lead to
+            raise ValueError(f"{path} cannot be read as prepared data: {one_line(error)}. Prepare it again.") from error
+
+    def _document(self) -> dict[str, Any]:
+        frame = self.polygons.frame
+        return {
+            "format": FORMAT,
+            "package": __version__,
+            "covariates": self.covariates,
+            "responses": self.responses,
+            "exposure": self.exposure,
+            "notes": self.notes,
+            "polygons": {
+                "id": self.polygons.id,
+                "path": self.polygons.path,
+                "notes": self.polygons.notes,
+                "crs": frame.crs.to_wkt(),
+                "columns": {name: str(kind) for name, kind in frame.dtypes.items()},
+            },
+        }
+
+    def _weighty(self) -> list[Any]:
+        """Ids of the polygons that have any weight, in order."""
+        position = pd.Index(self.polygons.labels).get_indexer(self.pixels["polygon"])
+        totals = np.bincount(position, weights=self.pixels["weight"], minlength=len(self.polygons))
+        return self.polygons.labels[totals > 0].tolist()
+
+
+def _write_polygons(frame: gpd.GeoDataFrame, path: Path) -> None:
+    import pyogrio
+
+    names = {"FID": "fid_", "GEOMETRY_NAME": "geometry"}  # a column of the polygons may be called `fid`
+    pyogrio.write_dataframe(
+        frame,
+        path,
+        layer="polygons",
+        driver="GPKG",
+        layer_options=names,
+        geometry_type="Unknown",
+        promote_to_multi=False,
+    )
+
+
+def _read_polygons(path: Path, about: dict[str, Any]) -> gpd.GeoDataFrame:
+    import pyogrio
+
+    frame = pyogrio.read_dataframe(path).set_crs(about["crs"], allow_override=True)
+    kinds = {name: kind for name, kind in about["columns"].items() if name != "geometry"}
+    return frame.astype(kinds)[list(about["columns"])]

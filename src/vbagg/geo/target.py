@@ -1,0 +1,111 @@
+"""The grid that all layers are brought to."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+
+from vbagg.geo.files import one_line
+from vbagg.geo.grid import Bounds, Grid, crs_name, crs_title, transformer
+from vbagg.geo.polygons import Polygons
+from vbagg.geo.rasters import Layer, open_layers
+
+MOST_CELLS = 2_000_000_000
+
+
+def target_grid(
+    polygons: Polygons,
+    base: Layer | None = None,
+    resolution: float | None = None,
+    grid: Grid | str | os.PathLike[str] | None = None,
+) -> Grid:
+    """Cells for all layers: those of a raster around the polygons, with one cell to spare.
+
+    Parameters
+    ----------
+    polygons
+        What has to be covered.
+    base
+        The raster whose cells are taken, unless `grid` says otherwise.
+    resolution
+        Size of the cells, in the units of the grid's CRS. Default: that of the raster.
+    grid
+        A grid, which is taken as it is; a raster file, whose cells are taken; or a CRS such as `"EPSG:32738"`, in
+        which the raster's cells have about their own size.
+    """
+    if isinstance(grid, Grid):
+        chosen = grid if resolution is None else grid.at_resolution(resolution)
+    elif grid is not None and not Path(grid).exists():
+        chosen = _in_crs(polygons, base, resolution, os.fspath(grid))
+    else:
+        layer = base if grid is None else open_layers(grid)[0]
+        if layer is None:
+            chosen = _without_raster(polygons, resolution)
+        else:
+            chosen = _cropped(polygons, layer)
+            chosen = chosen if resolution is None else chosen.at_resolution(resolution)
+    if not chosen.is_upright:
+        raise ValueError(
+            f"the target grid must be north up and not rotated; got the transform {chosen.transform}. "
+            "Name a CRS for the grid instead."
+        )
+    if chosen.n_cells > MOST_CELLS:
+        raise ValueError(
+            f"the target grid must have at most {MOST_CELLS:,} cells; got {chosen.height:,} x {chosen.width:,}. "
+            f"Choose a larger `resolution`, which is in the units of {crs_title(chosen.crs)}."
+        )
+    return chosen
+
+
+def _cropped(polygons: Polygons, layer: Layer) -> Grid:
+    """Cells of a raster around the polygons."""
+    rows, columns = layer.grid.window(polygons.to(layer.grid.crs).bounds, margin=1)
+    if rows.start >= rows.stop or columns.start >= columns.stop:
+        raise ValueError(
+            f"{layer.path} must overlap the polygons of {polygons.path}; it covers {_shown(layer.grid.bounds)} and "
+            f"they lie in {_shown(polygons.to(layer.grid.crs).bounds)} ({crs_title(layer.grid.crs)}). "
+            "Check the CRS of both files."
+        )
+    return layer.grid.sub(rows, columns)
+
+
+def _in_crs(polygons: Polygons, base: Layer | None, resolution: float | None, text: str) -> Grid:
+    try:
+        crs = crs_name(text)
+    except ValueError as error:
+        raise ValueError(f"`grid` must be a raster file or a CRS; got {text!r}: {one_line(error)}.") from None
+    if resolution is None:
+        if base is None:
+            return _without_raster(polygons, resolution)
+        resolution = _equal_size(_cropped(polygons, base), crs)
+    return _lattice(crs, polygons.to(crs).bounds, resolution)
+
+
+def _without_raster(polygons: Polygons, resolution: float | None) -> Grid:
+    if resolution is None:
+        raise ValueError("A target grid is needed: name a population or covariate raster, or set `resolution`.")
+    return _lattice(polygons.crs, polygons.bounds, resolution)
+
+
+def _lattice(crs: str, bounds: Bounds, resolution: float) -> Grid:
+    """Square cells at multiples of their size, with one to spare on each side."""
+    unit_cell = Grid(crs, (1.0, 0.0, 0.0, 0.0, -1.0, 0.0), 1, 1).at_resolution(resolution)
+    r = unit_cell.resolution[0]
+    left, bottom, right, top = (math.floor(side / r) for side in bounds)
+    corner = (r, 0.0, (left - 1) * r, 0.0, -r, (top + 2) * r)
+    return Grid(crs, corner, top - bottom + 3, right - left + 3)
+
+
+def _equal_size(grid: Grid, crs: str) -> float:
+    """Size of square cells in another CRS that are as large as the one in the middle of the grid."""
+    corners = np.array([0.0, 1, 0]) + grid.width / 2, np.array([0.0, 0, 1]) + grid.height / 2
+    x, y = transformer(grid.crs, crs).transform(*grid.coordinates(*corners))
+    return math.sqrt(abs((x[1] - x[0]) * (y[2] - y[0]) - (x[2] - x[0]) * (y[1] - y[0])))
+
+
+def _shown(bounds: Bounds) -> str:
+    left, bottom, right, top = (f"{side:.6g}" for side in bounds)
+    return f"x {left} to {right}, y {bottom} to {top}"

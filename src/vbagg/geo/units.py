@@ -1,0 +1,70 @@
+"""Words for what is predicted: units of rates and counts, and names of a model's parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vbagg.errors import unknown_name
+
+
+@dataclass(frozen=True)
+class Units:
+    """Units of rates and counts.
+
+    Parameters
+    ----------
+    response
+        Column of the observed totals, which names what is counted.
+    per
+        Rates are given per so many units of exposure.
+    exposure
+        "population" or "area".
+    """
+
+    response: str
+    per: float
+    exposure: str
+
+    def __post_init__(self) -> None:
+        if not self.per > 0:
+            raise ValueError(f"`per` must be positive; got {self.per!r}. Rates per 1000 people have `per=1000`.")
+
+    @property
+    def exposed(self) -> str:
+        """What rates are relative to: people, or square kilometres."""
+        return "people" if self.exposure == "population" else "km²"
+
+    @property
+    def rate(self) -> str:
+        """Such as "cases per 1000 people"."""
+        return f"{self.response} per {self.per:.10g} {self.exposed}"
+
+    @property
+    def count(self) -> str:
+        """Such as "cases per cell"."""
+        return f"{self.response} per cell"
+
+
+def units_of(prepared: Any, response: str | None, per: float) -> Units:
+    """Units of a response of prepared data, by default the first."""
+    response = prepared.responses[0] if response is None else response
+    if response not in prepared.responses:
+        raise unknown_name("response", response, prepared.responses)
+    return Units(response, per, prepared.exposure)
+
+
+def likelihood_of(model: Any) -> str:
+    """Name of a model's likelihood."""
+    given = model.get_params().get("likelihood", "")
+    return given if isinstance(given, str) else str(given.name)
+
+
+def link_of(model: Any) -> str:
+    """Name of a model's link, empty if it has none."""
+    return str(model.get_params().get("link", ""))
+
+
+def totals_are_shares(model: Any) -> bool:
+    """Whether a model's total of a bag is a share of the people examined rather than a count."""
+    return likelihood_of(model) == "binomial"
