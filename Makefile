@@ -12,7 +12,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(INSTALLED)
-	$(BIN)/python -m vbagg.demo
+	$(BIN)/vbagg demo
 
 # One file per worker keeps the compiled JAX functions of a file in one process.
 test: $(INSTALLED)

@@ -165,10 +165,11 @@ def test_unknown_command(capsys):
 def test_demo_passes_its_options_on(monkeypatch, capsys):
     calls = []
     monkeypatch.setattr("vbagg.demo.demonstrate", lambda *arguments: calls.append(arguments))
-    assert main(["demo", "--bags", "20", "--link", "exp", "--seed", "3", "--out", "there"]) == 0
+    assert main(["demo", "roll", "--seed", "3", "--out", "there"]) == 0
     assert vbagg.demo.main(["--bags", "20", "--link", "exp", "--seed", "3", "--out", "there"]) == 0
-    assert calls == [(20, "exp", 3, Path("there"))] * 2
-    assert main(["demo", "--bags", "9"]) == 2
-    assert "--bags" in one_line(capsys)
-    assert main(["demo", "--link", "logit"]) == 2
-    assert "--link" in one_line(capsys)
+    assert calls == [(150, "square", 3, Path("there")), (20, "exp", 3, Path("there"))]
+    assert main(["demo", "rolls"]) == 2
+    assert "rolls" in one_line(capsys)
+    assert main(["demo", "--seed", "-1"]) == 2
+    assert "--seed" in one_line(capsys)
+

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -24,3 +25,10 @@ class DataWarning(UserWarning):
 def unknown_name(what: str, got: object, known: Iterable[str]) -> ValueError:
     """Error for a name that is not among the known ones."""
     return ValueError(f"`{what}` must be one of {', '.join(map(repr, known))}; got {got!r}.")
+
+
+def did_you_mean(got: str, known: Iterable[str]) -> str:
+    """Second half of a sentence about an unknown name: the nearest known one, or all of them."""
+    names = [str(name) for name in known]
+    close = get_close_matches(got, names, 1) or get_close_matches(got.lower(), names, 1)
+    return f"; did you mean `{close[0]}`?" if close else f"; known: {', '.join(names)}."

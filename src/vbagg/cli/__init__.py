@@ -11,8 +11,17 @@ from typing import Annotated
 import typer
 
 from vbagg import __version__
+from vbagg.cli.check import check_command
 from vbagg.cli.demo import demo_command
 from vbagg.cli.experiment import experiment_command
+from vbagg.cli.stages import (
+    fit_command,
+    predict_command,
+    prepare_command,
+    report_command,
+    run_command,
+    validate_command,
+)
 
 app = typer.Typer(
     name="vbagg",
@@ -21,6 +30,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("check")(check_command)
+app.command("run")(run_command)
+app.command("prepare")(prepare_command)
+app.command("fit")(fit_command)
+app.command("predict")(predict_command)
+app.command("validate")(validate_command)
+app.command("report")(report_command)
 app.command("demo")(demo_command)
 app.command("experiment")(experiment_command)
 

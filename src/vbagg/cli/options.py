@@ -1,0 +1,90 @@
+"""Options of the workflow's commands, made from the fields of the settings: one place for names, help and defaults."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+from pydantic.fields import FieldInfo
+
+from vbagg.workflow.settings import FLAG, SECTIONS, Settings, make_settings, mark, read_settings
+
+
+def with_settings(*sections: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Give a command an option for each field of these sections; it gets those that were used as `given`.
+
+    The command itself takes `given`, a table by section and key, and its own parameters.
+    """
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "given"]
+        made = {_option(section, key): (section, key) for section in sections for key in SECTIONS[section].model_fields}
+
+        def called(**arguments: Any) -> int:
+            given: dict[str, dict[str, Any]] = {}
+            for parameter, (section, key) in made.items():
+                value = arguments.pop(parameter.name)
+                if value is not None and value != []:
+                    given.setdefault(section, {})[key] = tuple(value) if isinstance(value, list) else value
+            return command(given=given, **arguments)
+
+        called.__doc__, called.__name__ = command.__doc__, command.__name__
+        called.__signature__ = inspect.Signature([*own, *made])  # type: ignore[attr-defined]
+        return called
+
+    return decorate
+
+
+def combine(base: Settings, given: dict[str, dict[str, Any]]) -> Settings:
+    """Settings with the options that were used on the command line in their place."""
+    table = base.model_dump()
+    for section, keys in given.items():
+        table[section] |= keys
+    return make_settings(table, "command line")
+
+
+def base_settings(config: Path | None) -> Settings:
+    """Settings of a TOML file, or the defaults."""
+    return Settings() if config is None else read_settings(config)
+
+
+def _option(section: str, key: str) -> inspect.Parameter:
+    field = SECTIONS[section].model_fields[key]
+    flag = mark(field, FLAG) or key.replace("_", "-")
+    default = field.default
+    shown: Any = False if default in (None, ()) else str(default)
+    names = [f"--{flag}/--no-{flag}"] if field.annotation is bool else [f"--{flag}"]
+    option = typer.Option(*names, help=_help(field), show_default=shown, rich_help_panel=_panel(section))
+    annotation = Annotated[_plain(field) | None, option]  # type: ignore[valid-type]
+    return inspect.Parameter(f"{section}_{key}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _help(field: FieldInfo) -> str:
+    (kind,) = _kinds(field)
+    choices = f" One of {', '.join(get_args(kind))}." if get_origin(kind) is Literal else ""
+    return f"{field.description}{choices}"
+
+
+def _panel(section: str) -> str:
+    return (SECTIONS[section].__doc__ or "").splitlines()[0].rstrip(".")
+
+
+def _plain(field: FieldInfo) -> Any:
+    """The type that the command line reads: choices as text, tuples as lists."""
+    (kind,) = _kinds(field)
+    if get_origin(kind) is Literal:
+        return str
+    if get_origin(kind) is tuple:
+        return list[get_args(kind)[0]]  # type: ignore[misc]
+    return kind
+
+
+def _kinds(field: FieldInfo) -> list[Any]:
+    """What a field can be, apart from None."""
+    annotation = field.annotation
+    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return [kind for kind in members if kind is not type(None)]

@@ -1,0 +1,128 @@
+"""``vbagg run`` and its stages ``prepare``, ``fit``, ``predict``, ``validate`` and ``report``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vbagg.cli.options import base_settings, combine, with_settings
+from vbagg.cli.wrong_input import WrongInput, told_in_one_line, warned_in_one_line
+from vbagg.workflow.folder import SETTINGS
+
+INTERRUPTED = 130
+Out = Annotated[Path, typer.Option(help="Folder of the run.")]
+Config = Annotated[
+    Path | None, typer.Option(help="TOML file with settings; options on the command line come before it.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Do again what is finished.")]
+Given = dict[str, dict[str, Any]]
+FOLDER = Path("vbagg-out")
+
+
+@with_settings("data", "model", "validation", "maps", "report")
+def run_command(given: Given, out: Out = FOLDER, config: Config = None, force: Force = False) -> int:
+    """Make maps with uncertainty, and a report, from polygons with totals and rasters.
+
+    Stages: check, prepare, fit, predict, validate, report. What is finished is skipped, unless its inputs changed.
+
+    Exit status: 0 done, 2 wrong input, 130 interrupted.
+    """
+    return carry_out_all(given, out, config, force)
+
+
+def carry_out_all(given: Given, out: Path, config: Path | None = None, force: bool = False) -> int:
+    """All stages, the check first."""
+    return _carry_out(("prepared", "models", "maps", "validation", "report"), given, out, config, force, check=True)
+
+
+@with_settings("data")
+def prepare_command(given: Given, out: Out = FOLDER, config: Config = None, force: Force = False) -> int:
+    """Read polygons and rasters, align them to one grid, and lay the polygons over it."""
+    return _carry_out(("prepared",), given, out, config, force)
+
+
+@with_settings("model")
+def fit_command(given: Given, out: Out = FOLDER, config: Config = None, force: Force = False) -> int:
+    """Learn rates from the totals of a prepared folder."""
+    return _carry_out(("models",), given, out, config, force)
+
+
+@with_settings("maps")
+def predict_command(given: Given, out: Out = FOLDER, config: Config = None, force: Force = False) -> int:
+    """Map rates and their uncertainty, and add them up to polygons."""
+    return _carry_out(("maps",), given, out, config, force)
+
+
+@with_settings("validation", "model")
+def validate_command(given: Given, out: Out = FOLDER, config: Config = None, force: Force = False) -> int:
+    """Predict polygons that were left out, and compare with simpler models."""
+    return _carry_out(("validation",), given, out, config, force)
+
+
+@with_settings("report")
+def report_command(given: Given, out: Out = FOLDER, config: Config = None, force: Force = False) -> int:
+    """Write plots and the one-file HTML report of a folder."""
+    return _carry_out(("report",), given, out, config, force)
+
+
+def _carry_out(
+    names: Sequence[str],
+    given: Given,
+    out: Path,
+    config: Path | None,
+    force: bool,
+    check: bool = False,
+) -> int:
+    written = out / SETTINGS
+    with told_in_one_line(ValueError):
+        settings = combine(base_settings(config or (written if written.exists() and not check else None)), given)
+    with told_in_one_line(ImportError):
+        from vbagg.cli.progress import showing
+        from vbagg.workflow.folder import RunFolder
+        from vbagg.workflow.run import Run, carry_out, require
+        from vbagg.workflow.stages import STAGES
+    try:
+        with told_in_one_line(ValueError, OSError, ImportError), warned_in_one_line(), showing(names) as shown:
+            run = Run(settings, RunFolder(out), shown.tell, _command_line())
+            if check:
+                shown.begin("check")
+                _refuse_errors(_checked(settings))
+                shown.end()
+            for name in names:
+                require(run, STAGES[name])
+                shown.begin(name)
+                shown.end(carry_out(run, STAGES[name], force))
+    except KeyboardInterrupt:
+        print(f"Stopped. Finished stages are in {out}; the same command goes on from there.", file=sys.stderr)
+        return INTERRUPTED
+    _show(run, names)
+    return 0
+
+
+def _command_line() -> str:
+    return shlex.join(["vbagg", *sys.argv[1:]])
+
+
+def _checked(settings: Any) -> Any:
+    from vbagg.geo.check import check
+
+    return check(settings.data, settings.model)
+
+
+def _refuse_errors(findings: Any) -> None:
+    for finding in findings.warnings:
+        print(f"Warning: {finding.text}", file=sys.stderr)
+    if findings.errors:
+        raise WrongInput(findings.errors[0].text)
+
+
+def _show(run: Any, names: Sequence[str]) -> None:
+    for name in names:
+        print(f"{name}: {run.folder[name]}")
+    for page in sorted(run.folder["report"].glob("*.html")) if "report" in names else ():
+        print(f"Open {page} in a browser.")

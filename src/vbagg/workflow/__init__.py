@@ -1,0 +1,1 @@
+"""From polygons and rasters to maps and a report, stage by stage, in one folder."""

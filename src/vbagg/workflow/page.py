@@ -1,0 +1,187 @@
+"""The report of a run: maps for the viewer, plots, tables and words, gathered from the stages' folders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import vbagg
+from vbagg.geo import display
+from vbagg.report import (
+    Code,
+    Districts,
+    Figure,
+    Finding,
+    MadeWith,
+    MapLayer,
+    Report,
+    Section,
+    Table,
+    write_report,
+)
+from vbagg.workflow import pictures
+from vbagg.workflow.folder import SETTINGS
+from vbagg.workflow.results import VERDICT, read_validation
+from vbagg.workflow.run import Run
+from vbagg.workflow.settings import settings_text
+
+if TYPE_CHECKING:
+    import geopandas as gpd
+
+    from vbagg.geo.prepared import Prepared
+
+CITATION = (
+    "Made with vbagg {version}.\n"
+    "Method: H. C. L. Law, D. Sejdinovic, E. Cameron, T. C. D. Lucas, S. Flaxman, K. Battle, K. Fukumizu (2018)."
+    " Variational Learning on Aggregate Outputs with Gaussian Processes."
+    " Advances in Neural Information Processing Systems 31."
+)
+LOG_SPREAD = 20.0
+"""Ratio of large to small rates from which colours follow the logarithm."""
+
+
+def write_pages(run: Run, folder: Path) -> None:
+    """Write the plots and one page per response."""
+    prepared = run.prepared()
+    for response in prepared.responses:
+        run.tell(f"{response}: plots")
+        page = Page(run, prepared, response, folder)
+        run.tell(f"{response}: page")
+        name = "report.html" if len(prepared.responses) == 1 else f"report_{response}.html"
+        write_report(folder / name, page.report())
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """One response's page."""
+
+    run: Run
+    prepared: Prepared
+    response: str
+    folder: Path
+
+    def report(self) -> Report:
+        """All of it."""
+        import geopandas as gpd
+
+        maps = self.run.folder["maps"] / self.response
+        table = gpd.read_file(maps / "polygons.gpkg")
+        frame = display.display_frame(maps / "rate_mean.tif")
+        layers = list(self._layers(maps, table, frame))
+        return Report(
+            title=self.run.settings.report.title or f"{self.response.capitalize()}: rates on a fine scale",
+            subtitle=f"{len(table)} polygons, {len(self.prepared.pixels):,} pixels",
+            summary=self._summary(table),
+            layers=layers,
+            bounds=frame.bounds,
+            districts=Districts(display.outlines(table, frame), [self._facts(row) for _, row in table.iterrows()]),
+            sections=list(self._sections(maps, table)),
+            citation=CITATION.format(version=vbagg.__version__),
+            made_with=MadeWith(vbagg.__version__, time.strftime("%Y-%m-%d"), self.run.command),
+            compare="observed",
+        )
+
+    @property
+    def _level(self) -> str:
+        return f"{100 * self.run.settings.maps.level:g}%"
+
+    def _layers(self, maps: Path, table: gpd.GeoDataFrame, frame: display.Frame) -> Iterator[MapLayer]:
+        level = self.run.settings.maps.level
+        ends = [f"rate_q{q:.6g}" for q in ((1 - level) / 2, (1 + level) / 2)]
+        mean, tags = display.shown(maps / "rate_mean.tif", frame)
+        units, log = tags["units"], pictures.spans(mean, LOG_SPREAD)
+        yield MapLayer(
+            "rate_mean",
+            "Rate: mean",
+            units,
+            mean,
+            log=log,
+            description="Posterior mean.",
+            lower=ends[0],
+            upper=ends[1],
+            interval=f"{self._level} interval",
+        )
+        observed = display.burnt(table, "observed_rate", frame)
+        yield MapLayer(
+            "observed",
+            "Observed rate of polygons",
+            units,
+            observed,
+            same_scale_as="rate_mean",
+            description="One rate for each polygon: its total over its population.",
+        )
+        for path in sorted(maps.glob("*.tif")):
+            name = path.stem
+            if name == "rate_mean":
+                continue
+            values, tags = display.shown(path, frame)
+            label, look = pictures.layer_look(name, tags, values, LOG_SPREAD)
+            yield MapLayer(name, label, tags.get("units", ""), values, description=tags.get("title", ""), **look)
+
+    def _facts(self, row: Any) -> dict[str, str]:
+        units, exposure = self.run.settings.maps.per, self.prepared.exposure
+        return {
+            "Polygon": str(row[self.prepared.polygons.id]),
+            f"Observed {self.response}": f"{row['observed']:,.6g}",
+            exposure.capitalize(): f"{row[exposure]:,.0f}",
+            f"Observed rate per {units:g}": f"{row['observed_rate']:.3g}",
+            "Fitted total": f"{row['fitted']:,.0f} ({row['fitted_lower']:,.0f} to {row['fitted_upper']:,.0f})",
+        }
+
+    def _summary(self, table: gpd.GeoDataFrame) -> list[tuple[str, str]]:
+        per, exposure = self.run.settings.maps.per, self.prepared.exposure
+        total, people = table["observed"].sum(), table[exposure].sum()
+        facts = [
+            (self.response.capitalize(), f"{total:,.0f}"),
+            ("People" if exposure == "population" else "Square kilometres", f"{people:,.0f}"),
+            (f"Rate per {per:g}", f"{per * total / people:.3g}"),
+        ]
+        validation = read_validation(self.run.folder["validation"] / self.response)
+        if validation is not None:
+            scores = validation.scores().loc["vbagg"]
+            facts.append(("Unseen polygons inside their 95% interval", f"{100 * scores['coverage_95']:.0f}%"))
+        return facts
+
+    def _sections(self, maps: Path, table: gpd.GeoDataFrame) -> Iterator[Section]:
+        drawn = pictures.draw_all(self.run, self.prepared, self.response, maps, table, self.folder)
+        yield Section("Estimates", "estimates", [drawn[name] for name in pictures.MAPS if name in drawn])
+        yield self._validation_section(drawn)
+        yield Section("Covariates", "covariates", [drawn[name] for name in pictures.COVARIATES if name in drawn])
+        yield Section("Data", "data", self._data_blocks())
+        yield Section("Model and settings", "settings", self._model_blocks())
+
+    def _validation_section(self, drawn: dict[str, Figure]) -> Section:
+        own = self.run.folder["validation"] / self.response
+        validation = read_validation(own)
+        fit = [drawn[name] for name in ("fitted",) if name in drawn]
+        if validation is None:
+            return Section("How far to trust it", "validation", ["Validation was left out.", *fit])
+        scores = validation.scores().drop(columns=["bags"], errors="ignore")
+        chosen = [name for name in ("nll", "crps", "mae", "rmse", "correlation", "coverage_95") if name in scores]
+        table = Table(
+            ["model", *chosen],
+            [[str(name), *(float(value) for value in row)] for name, row in scores[chosen].iterrows()],
+            "Scores of polygons that were left out. Lower is better, except for correlation and coverage.",
+        )
+        text = (own / VERDICT).read_text(encoding="utf-8").strip()
+        figures = [drawn[name] for name in pictures.VALIDATION if name in drawn]
+        return Section("How far to trust it", "validation", [text, table, *figures, *fit])
+
+    def _data_blocks(self) -> list[Any]:
+        findings = [Finding("advice", note) for note in self.prepared.notes]
+        return ["What was done to the data:", *findings] if findings else ["The data were used as they are."]
+
+    def _model_blocks(self) -> list[Any]:
+        model = self.run.model(self.response)
+        text = (
+            f"Likelihood {self.run.settings.model.likelihood}, link {self.run.settings.model.link}."
+            f" {model.status_.message}"
+        )
+        return [
+            text,
+            f"Kernel: {model.kernel_}",
+            Code(settings_text(self.run.settings, self.run.folder.path / SETTINGS)),
+        ]

@@ -1,0 +1,32 @@
+"""Results of a validation as files: tables for people, and all of it for the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from vbagg.validate import FoldResult, Validation
+
+FOLDS, VERDICT = "folds.json", "verdict.txt"
+
+
+def write_validation(validation: Validation, folder: Path, unit: str) -> None:
+    """Write scores, comparisons and every left-out polygon as CSV, and the verdict as text."""
+    folder.mkdir(parents=True)
+    (folder / FOLDS).write_text(
+        json.dumps({"per": validation.per, "folds": [json.loads(fold.to_json()) for fold in validation.folds]}),
+        encoding="utf-8",
+    )
+    validation.table.to_csv(folder / "polygons.csv", index=False)
+    validation.scores().to_csv(folder / "scores.csv")
+    validation.coverage().to_csv(folder / "coverage.csv", index=False)
+    validation.compare().to_csv(folder / "comparison.csv")
+    (folder / VERDICT).write_text(validation.verdict("polygons", unit=unit) + "\n", encoding="utf-8")
+
+
+def read_validation(folder: Path) -> Validation | None:
+    """What `write_validation` wrote, None if nothing."""
+    if not (folder / FOLDS).exists():
+        return None
+    document = json.loads((folder / FOLDS).read_text(encoding="utf-8"))
+    return Validation(tuple(FoldResult.from_json(json.dumps(fold)) for fold in document["folds"]), document["per"])

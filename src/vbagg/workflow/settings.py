@@ -1,0 +1,201 @@
+"""Everything a run can be told, as one TOML file: sections, defaults, units, and errors that name the key."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from vbagg.errors import did_you_mean
+
+FILES = "files"
+"""Marks fields that hold paths, which count from the folder of the TOML file."""
+FLAG = "flag"
+"""Name of a field's option on the command line, where its own name would not explain itself there."""
+
+
+def _path(default: Any = None, *, description: str) -> Any:
+    return Field(default=default, description=description, json_schema_extra={FILES: True})
+
+
+class Section(BaseModel):
+    """A table of the TOML file; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Data(Section):
+    """What goes in."""
+
+    polygons: Path | None = _path(description="Polygons with the totals: GeoPackage, shapefile, GeoJSON or GeoParquet.")
+    layer: str | None = Field(default=None, description="Layer of the polygon file, if it has several.")
+    id: str | None = Field(default=None, description="Column that names the polygons; row numbers otherwise.")
+    response: tuple[str, ...] = Field(
+        default=(), description="Column with the totals; repeat for several, a model each."
+    )
+    population: Path | None = _path(description="Raster of people; without it, rates are per square kilometre.")
+    population_is: Literal["guess", "counts", "density"] = Field(
+        default="guess", description="Whether the population raster holds people per cell or per square kilometre."
+    )
+    covariate: tuple[Path, ...] = _path((), description="Raster of a covariate; repeat for several.")
+    category: tuple[Path, ...] = _path((), description="Raster of classes, such as land cover; repeat for several.")
+    resolution: float | None = Field(
+        default=None,
+        gt=0,
+        description="Cell size of the target grid, in its units; that of the population raster otherwise.",
+    )
+    missing: Literal["nearest", "drop", "median"] = Field(
+        default="nearest", description="What missing covariates become: the nearest valid cell's, a gap, or the median."
+    )
+
+
+class Model(Section):
+    """How rates are learnt."""
+
+    likelihood: Literal["poisson", "normal", "exponential", "negative_binomial", "binomial"] = Field(
+        default="negative_binomial", description="Law of a total given its mean."
+    )
+    link: Literal["exp", "square", "identity", "logistic"] = Field(
+        default="exp", description="From the Gaussian process to the rate."
+    )
+    trials: str | None = Field(default=None, description="Column with the numbers of trials (binomial only).")
+    landmarks: int | None = Field(default=None, gt=0, description="Landmarks of each part of the kernel.")
+    hyper: Literal["point", "average"] = Field(
+        default="point", description="Whether kernel parameters are set to their best values or averaged over."
+    )
+    seed: int = Field(default=0, ge=0, description="Seed of landmarks and folds.")
+
+
+class Validation(Section):
+    """How unseen polygons are predicted, to see how far the maps can be trusted."""
+
+    folds: int = Field(default=5, ge=2, description="Number of folds.")
+    blocks: Literal["random", "spatial"] = Field(
+        default="random", description="Polygons drawn at random, or compact regions."
+    )
+    fold_column: str | None = Field(default=None, description="Column of the polygons that holds the folds, instead.")
+    skip: bool = Field(default=False, description="Leave validation out.", json_schema_extra={FLAG: "skip-validation"})
+
+
+class Maps(Section):
+    """What is mapped."""
+
+    per: float = Field(default=1000.0, gt=0, description="Rates are given per so many people (or square kilometres).")
+    level: float = Field(default=0.95, gt=0, lt=1, description="Level of intervals.")
+    quantile: tuple[float, ...] = Field(default=(), description="A further quantile to map; repeat for several.")
+    threshold: float | None = Field(
+        default=None, description="Rate, in the units of `per`, whose probability of being exceeded is mapped."
+    )
+    match_totals: bool = Field(default=False, description="Also map counts rescaled to the observed totals.")
+    to: tuple[Path, ...] = _path((), description="Other polygons to sum rates over; repeat for several.")
+
+
+class Page(Section):
+    """The report."""
+
+    title: str | None = Field(default=None, description="Title of the report.")
+
+
+class Settings(Section):
+    """The whole TOML file."""
+
+    data: Data = Data()
+    model: Model = Model()
+    validation: Validation = Validation()
+    maps: Maps = Maps()
+    report: Page = Page()
+
+
+SECTIONS: dict[str, type[Section]] = {
+    name: field.annotation for name, field in Settings.model_fields.items() if isinstance(field.annotation, type)
+}
+
+
+def make_settings(table: Mapping[str, Any], source: str) -> Settings:
+    """Check a nested table of settings; the first thing wrong becomes one line that names `source` and the key."""
+    _refuse_unknown(table, source)
+    try:
+        return Settings.model_validate(dict(table))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{source}: `{key}` is wrong: {first['msg']}; got {first['input']!r}.") from None
+
+
+def read_settings(path: Path) -> Settings:
+    """Settings from a TOML file; relative paths count from its folder."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"There is no file {path}. Name a TOML file with settings.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a TOML file: {error}.") from None
+    settings = make_settings(table, str(path))
+    return _with_paths(settings, lambda own: Path(os.path.normpath(path.parent / own)))
+
+
+def write_settings(settings: Settings, path: Path) -> None:
+    """Write the complete settings as TOML."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(settings_text(settings, path), encoding="utf-8")
+    temporary.replace(path)
+
+
+def settings_text(settings: Settings, path: Path) -> str:
+    """The complete settings as TOML with a line of help for each key; paths relative to the folder of the file."""
+    relative = _with_paths(settings, lambda own: Path(os.path.relpath(own, path.parent)))
+    lines = ["# Settings of a vbagg run; `vbagg run --config` repeats it."]
+    for name, section in SECTIONS.items():
+        lines += ["", f"# {(section.__doc__ or '').splitlines()[0]}", f"[{name}]"]
+        for key, field in section.model_fields.items():
+            value = getattr(getattr(relative, name), key)
+            entry = f"# {key} =" if value is None else f"{key} = {_toml(value)}"
+            lines.append(f"{entry}  # {field.description}")
+    return "\n".join(lines) + "\n"
+
+
+def _refuse_unknown(table: Mapping[str, Any], source: str) -> None:
+    for name, content in table.items():
+        if name not in SECTIONS:
+            raise ValueError(f"{source}: there is no section [{name}]{did_you_mean(name, SECTIONS)}")
+        if not isinstance(content, Mapping):
+            raise ValueError(f"{source}: [{name}] must be a section; got {content!r}.")
+        for key in content:
+            known = SECTIONS[name].model_fields
+            if key not in known:
+                raise ValueError(f"{source}: section [{name}] has no key `{key}`{did_you_mean(key, known)}")
+
+
+def mark(field: FieldInfo, name: str) -> Any:
+    """What a field is marked with under this name, None if nothing."""
+    return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
+
+
+def _with_paths(settings: Settings, change: Callable[[Path], Path]) -> Settings:
+    changed = {}
+    for name, section in SECTIONS.items():
+        own = getattr(settings, name)
+        held = {key: getattr(own, key) for key, field in section.model_fields.items() if mark(field, FILES)}
+        updates = {
+            key: tuple(change(path) for path in value) if isinstance(value, tuple) else change(value)
+            for key, value in held.items()
+            if value is not None
+        }
+        changed[name] = own.model_copy(update=updates)
+    return settings.model_copy(update=changed)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps(value.as_posix() if isinstance(value, Path) else value, ensure_ascii=False)

@@ -1,0 +1,186 @@
+"""What the stages do: prepare, fit, map, validate, and write the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vbagg.errors import did_you_mean
+from vbagg.workflow.results import write_validation
+from vbagg.workflow.run import Run, Stage
+from vbagg.workflow.settings import Settings
+
+if TYPE_CHECKING:
+    from vbagg.geo.prepare import Prepared
+    from vbagg.models.vbagg import VBAgg
+
+
+def _prepare(run: Run, folder: Path) -> None:
+    from vbagg import geo
+
+    data = run.settings.data
+    if data.polygons is None:
+        raise ValueError("Polygons are missing. Name the file with `--polygons`, or `polygons` in [data].")
+    if not data.response:
+        raise ValueError("A response is missing. Name the column with the totals by `--response`.")
+    prepared = geo.prepare(
+        data.polygons,
+        data.id,
+        data.response,
+        data.population,
+        data.covariate,
+        layer=data.layer,
+        categories=data.category,
+        resolution=data.resolution,
+        population_is=data.population_is,
+        missing=data.missing,
+        folder=folder,
+        progress=run.tell,
+    )
+    prepared.save(folder)
+    for note in prepared.notes:
+        run.folder.log(f"prepared: {note}")
+
+
+def make_model(settings: Settings) -> VBAgg:
+    """The model that the settings describe."""
+    import vbagg
+
+    chosen = settings.model
+    return vbagg.VBAgg(
+        chosen.likelihood,
+        chosen.link,
+        landmarks=chosen.landmarks,
+        hyper=chosen.hyper,
+        random_state=chosen.seed,
+    )
+
+
+def _fit(run: Run, folder: Path) -> None:
+    prepared = run.prepared()
+    bags = prepared.bags()
+    for response in prepared.responses:
+        model = make_model(run.settings)
+        model.fit(bags, prepared.y(response), trials=trials_of(run, prepared), progress=_fit_progress(run, response))
+        model.save(folder / f"{response}.vbagg")
+        run.folder.log(f"models: {response}: {model.status_.message}")
+
+
+def trials_of(run: Run, prepared: Prepared) -> Any:
+    """Numbers of trials by polygon, None without a column of them."""
+    column = run.settings.model.trials
+    return None if column is None else prepared.y(column)
+
+
+def _fit_progress(run: Run, response: str) -> Callable[[dict[str, Any]], None]:
+    def report(entry: dict[str, Any]) -> None:
+        if "objective" in entry:
+            run.tell(f"{response}: evaluation {entry.get('evaluation', 0)}, objective {entry['objective']:.1f}")
+
+    return report
+
+
+def _map(run: Run, folder: Path) -> None:
+    from vbagg.geo.aggregate import aggregate, polygon_table, write_polygons
+    from vbagg.geo.maps import write_maps
+    from vbagg.geo.polygons import read_polygons
+
+    prepared, options = run.prepared(), run.settings.maps
+    others = [read_polygons(path) for path in options.to]
+    for response in prepared.responses:
+        model, own = run.model(response), folder / response
+        run.tell(f"{response}: maps")
+        write_maps(
+            model,
+            prepared,
+            own,
+            response=response,
+            level=options.level,
+            quantiles=options.quantile,
+            threshold=options.threshold,
+            per=options.per,
+            match_totals=options.match_totals,
+            progress=_shares(run, f"{response}: maps"),
+        )
+        run.tell(f"{response}: polygons")
+        table = polygon_table(model, prepared, response, options.level, options.per, run.settings.model.trials)
+        write_polygons(table, own)
+        for path, polygons in zip(options.to, others, strict=True):
+            run.tell(f"{response}: {path.name}")
+            write_polygons(aggregate(model, prepared, polygons, response, options.level, options.per), own, path.stem)
+
+
+def _validate(run: Run, folder: Path) -> None:
+    from vbagg.validate import cross_validate
+
+    prepared = run.prepared()
+    bags = prepared.bags()
+    for response in () if run.settings.validation.skip else prepared.responses:
+        y = prepared.y(response)
+        validation = cross_validate(
+            {"vbagg": make_model(run.settings)},
+            bags,
+            y,
+            _folds(run, prepared, bags, y),
+            trials=trials_of(run, prepared),
+            progress=_shares(run, response),
+            per=run.settings.maps.per,
+        )
+        write_validation(validation, folder / response, rate_units(run, prepared, response))
+        for note in validation.notes:
+            run.folder.log(f"validation: {response}: {note}")
+
+
+def _folds(run: Run, prepared: Prepared, bags: Any, y: Any) -> Any:
+    from vbagg.validate import random_folds, spatial_folds
+
+    options, seed = run.settings.validation, run.settings.model.seed
+    if options.fold_column is not None:
+        return _column(prepared, options.fold_column, bags.labels)
+    if options.blocks == "spatial":
+        return spatial_folds(bags, options.folds, seed)
+    return random_folds(bags, options.folds, seed, by=y.to_numpy() / bags.totals())
+
+
+def _column(prepared: Prepared, name: str, labels: Any) -> Any:
+    import pandas as pd
+
+    frame = prepared.polygons.frame
+    if name not in frame:
+        raise ValueError(
+            f"{prepared.polygons.path} has no column {name!r}{did_you_mean(name, map(str, frame.columns))}"
+        )
+    return pd.Series(frame[name].to_numpy(), index=list(prepared.polygons.labels)).loc[list(labels)]
+
+
+def rate_units(run: Run, prepared: Prepared, response: str) -> str:
+    """Such as "cases per 1000 people"."""
+    from vbagg.geo.units import Units
+
+    return Units(response, run.settings.maps.per, prepared.exposure).rate
+
+
+def _shares(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
+    """Turn entries with `done` and `of` into shares of a stage."""
+
+    def report(entry: dict[str, Any]) -> None:
+        place = ", ".join(f"{key} {entry[key]}" for key in ("fold", "model") if key in entry)
+        done = entry.get("done", entry.get("rows", 0))
+        run.tell(f"{what} {place}".strip(), done / entry["of"] if entry.get("of") else None)
+
+    return report
+
+
+def _report(run: Run, folder: Path) -> None:
+    from vbagg.workflow.page import write_pages
+
+    write_pages(run, folder)
+
+
+PREPARED = Stage("prepared", "prepare", _prepare, ("data",))
+MODELS = Stage("models", "fit", _fit, ("model",), (PREPARED,))
+MAPS = Stage("maps", "predict", _map, ("maps",), (MODELS,))
+VALIDATION = Stage("validation", "validate", _validate, ("validation", "model"), (PREPARED,))
+REPORT = Stage("report", "report", _report, ("report", "maps"), (MAPS, VALIDATION))
+STAGES = {stage.name: stage for stage in (PREPARED, MODELS, MAPS, VALIDATION, REPORT)}
