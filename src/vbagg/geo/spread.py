@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from vbagg.geo.grid import Floats, Grid, same_crs, transformer
 
-SNAP = 1e-6  # edges this near, in target cells, are one
+SNAP = 1e-4  # edges this near, in target cells, are one
 PIECES = 1_000_000  # pieces in memory at once
 SMALL = 0.5  # cells up to this width, in target cells, stay in one piece
 LEAP = 50  # cells that span this many times the usual width lie across the edge of a map

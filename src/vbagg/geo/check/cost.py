@@ -5,16 +5,18 @@ search for parameters sees at most 32 pixels of each polygon, and the last steps
 
     COMPILATION + SEARCH min(n, 32 b) m^2 + FINAL n m^2
 
-and bytes are those of the libraries, of the table, of features at work on one chunk of polygons, and of features kept::
+and bytes are those of the libraries, the table, the features at work on one chunk of polygons, the features kept, and
+what is worked out for each polygon::
 
-    LIBRARIES + COLUMN n (covariates + 6) + min(WORK, 32 n m) + min(KEPT, 6 n m)
+    LIBRARIES + COLUMN n (covariates + 6) + min(WORK, 32 n m) + min(KEPT, 6 n m) + 5 b m^2
 
 | polygons | pixels | features | CPU seconds: measured, formula | GB: measured, formula |
 |---|---|---|---|---|
 | 40 | 2,500 | 204 | 21, 20 | 0.8, 0.9 |
 | 109 | 30,000 | 404 | 37, 37 | 1.2, 1.3 |
-| 300 | 30,000 | 404 | 57, 60 | 1.3, 1.3 |
-| 300 | 200,000 | 404 | 83, 88 | 1.6, 1.8 |
+| 300 | 30,000 | 404 | 57, 60 | 1.3, 1.4 |
+| 300 | 200,000 | 404 | 83, 88 | 1.6, 1.9 |
+| 1,000 | 60,000 | 404 | 125, 149 | 2.3, 2.1 |
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ FINAL = 1e-9
 SEEN = 32
 LIBRARIES = 0.85e9
 COLUMN = 24
-WORK = 0.4e9
+WORK = 0.25e9
 KEPT = 2e9
 
 
@@ -52,4 +54,5 @@ def expected_cost(laid: Overlaid, model: Model | None) -> dict[str, Any]:
     seconds = COMPILATION + features**2 * (SEARCH * min(pixels, SEEN * polygons) + FINAL * pixels)
     numbers = pixels * features
     size = LIBRARIES + COLUMN * pixels * (covariates + 6) + min(WORK, 32 * numbers) + min(KEPT, 6 * numbers)
+    size += 5 * polygons * features**2
     return {"landmarks": landmarks, "cpu_seconds": seconds, "bytes": size}
