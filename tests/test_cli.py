@@ -172,4 +172,3 @@ def test_demo_passes_its_options_on(monkeypatch, capsys):
     assert "rolls" in one_line(capsys)
     assert main(["demo", "--seed", "-1"]) == 2
     assert "--seed" in one_line(capsys)
-

@@ -377,7 +377,7 @@ def test_workers_end_with_their_parent(tmp_path, how):
     script.write_text(
         textwrap.dedent(
             """
-            import os, sys, time
+            import os, signal, sys, time
             from pathlib import Path
             from fake_experiment import FakeExperiment
             from vbagg.experiments.base import Settings
@@ -391,6 +391,7 @@ def test_workers_end_with_their_parent(tmp_path, how):
                     return super().run(task, settings)
 
             if __name__ == "__main__":
+                signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
                 run_experiment(Slow(), Path(sys.argv[1]) / "out", Settings(), jobs=2)
             """
         )

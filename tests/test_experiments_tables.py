@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy.stats import wilcoxon
 
-from vbagg.significance import wilcoxon_table
 from vbagg.experiments.tables import markdown_table, summary, with_paper, write_text
+from vbagg.significance import wilcoxon_table
 
 
 @pytest.fixture

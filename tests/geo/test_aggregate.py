@@ -1,3 +1,4 @@
+import sys
 import warnings
 
 import geopandas as gpd
@@ -10,7 +11,6 @@ from tiny_country import EAST, NORTH, SOUTH, WEST, fitted_model, frame, prepared
 
 import vbagg
 from vbagg.errors import DataWarning
-from vbagg.geo import aggregate as module
 from vbagg.geo import read_polygons, totals
 from vbagg.geo.aggregate import aggregate, polygon_table, write_polygons
 from vbagg.geo.overlay import overlay
@@ -169,6 +169,7 @@ def test_large_polygons_are_cut_into_pieces(prepared, monkeypatch):
 def test_polygons_are_taken_a_few_at_a_time(prepared, constant, monkeypatch):
     polygons = read_polygons(frame(), "name")
     once = aggregate(constant, prepared, polygons)
+    module = sys.modules["vbagg.geo.aggregate"]
     monkeypatch.setattr(module, "PIXELS_AT_ONCE", 45)
     sizes = np.bincount(overlay(polygons, prepared.stack.grid)["polygon"])
     groups = [part.stop - part.start for part in module._groups(np.repeat(np.arange(len(sizes)), sizes))]
