@@ -60,7 +60,9 @@ def is_labelled(path: str) -> bool:
 def variables_of(path: str, names: tuple[str, ...] | None) -> list[Variable]:
     """Every variable on a regular grid, or those named."""
     with _opened(path) as dataset:
-        spatial = {str(name): _spatial_dims(dataset, array) for name, array in dataset.data_vars.items()}
+        # a folder lists its variables in any order
+        arrays = sorted(dataset.data_vars.items(), key=lambda item: "" if Path(path).is_file() else str(item[0]))
+        spatial = {str(name): _spatial_dims(dataset, array) for name, array in arrays}
         gridded = [name for name, dims in spatial.items() if dims]
         if not gridded:
             raise ValueError(
