@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import zipfile
 from collections.abc import Mapping
 from dataclasses import fields
@@ -25,6 +24,7 @@ from vbagg import __version__, kernels
 from vbagg.elbo import Parameters, Spec
 from vbagg.errors import NotFittedError
 from vbagg.features import FeatureMap
+from vbagg.files import written_whole
 from vbagg.inference import INFERENCES, Gaussian, Status
 from vbagg.kernels import Kernel, Prior
 from vbagg.landmarks import Landmarks
@@ -117,19 +117,10 @@ def _checked_target(path: str | os.PathLike) -> Path:
 
 def _write(target: Path, document: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     """Write all members under a temporary name beside `target` and move the complete file into place."""
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "xb") as file:
-            with zipfile.ZipFile(file, "w") as container:
-                container.writestr(zipfile.ZipInfo(DOCUMENT), json.dumps(document, indent=1))
-                for name, array in arrays.items():
-                    container.writestr(zipfile.ZipInfo(name), _npy(array))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with written_whole(target) as file, zipfile.ZipFile(file, "w") as container:
+        container.writestr(zipfile.ZipInfo(DOCUMENT), json.dumps(document, indent=1))
+        for name, array in arrays.items():
+            container.writestr(zipfile.ZipInfo(name), _npy(array))
 
 
 def _npy(array: np.ndarray) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -26,10 +26,10 @@ class Shown(Protocol):
 
 
 @contextmanager
-def showing(stages: Sequence[str]) -> Iterator[Shown]:
-    """Show the progress of these stages on standard error."""
+def showing() -> Iterator[Shown]:
+    """Show the progress of stages on standard error."""
     if not sys.stderr.isatty():
-        yield _Lines(len(stages))
+        yield _Lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -47,8 +47,8 @@ def showing(stages: Sequence[str]) -> Iterator[Shown]:
 
 
 class _Lines:
-    def __init__(self, total: int) -> None:
-        self.total, self.stage, self.began = total, "", time.perf_counter()
+    def __init__(self) -> None:
+        self.stage, self.began = "", time.perf_counter()
 
     def begin(self, stage: str) -> None:
         self.stage, self.began = stage, time.perf_counter()

@@ -87,7 +87,7 @@ def _carry_out(
         from vbagg.workflow.run import Run, carry_out, require
         from vbagg.workflow.stages import STAGES
     try:
-        with told_in_one_line(ValueError, OSError, ImportError), warned_in_one_line(), showing(names) as shown:
+        with told_in_one_line(ValueError, OSError, ImportError), warned_in_one_line(), showing() as shown:
             run = Run(settings, RunFolder(out), shown.tell, _command_line())
             if check:
                 shown.begin("check")

@@ -6,11 +6,11 @@ import base64
 import hashlib
 import os
 import re
-import secrets
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from vbagg.files import written_whole
 from vbagg.report.blocks import copy_button, section_html
 from vbagg.report.checks import check
 from vbagg.report.content import MadeWith, Report
@@ -54,16 +54,8 @@ def write_report(path: str | os.PathLike, report: Report) -> Path:
     """
     target = _checked_target(path)
     content = page_html(report).encode("utf-8")
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with written_whole(target) as file:
+        file.write(content)
     return target
 
 

@@ -42,10 +42,6 @@ class RunFolder:
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
             return None
 
-    def seconds(self, stage: str) -> float:
-        """How long a finished stage took."""
-        return float(json.loads((self[stage] / DONE).read_text(encoding="utf-8"))["seconds"])
-
     @contextmanager
     def writing(self, stage: str, fingerprint: str) -> Iterator[Path]:
         """A folder for a stage's results, which takes the stage's place at the end and is removed on failure."""

@@ -39,8 +39,6 @@ CITATION = (
     " Variational Learning on Aggregate Outputs with Gaussian Processes."
     " Advances in Neural Information Processing Systems 31."
 )
-LOG_SPREAD = 20.0
-"""Ratio of large to small rates from which colours follow the logarithm."""
 
 
 def write_pages(run: Run, folder: Path) -> None:
@@ -92,7 +90,7 @@ class Page:
         level = self.run.settings.maps.level
         ends = [f"rate_q{q:.6g}" for q in ((1 - level) / 2, (1 + level) / 2)]
         mean, tags = display.shown(maps / "rate_mean.tif", frame)
-        units, log = tags["units"], pictures.spans(mean, LOG_SPREAD)
+        units, log = tags["units"], pictures.wants_log(mean)
         yield MapLayer(
             "rate_mean",
             "Rate: mean",
@@ -118,7 +116,7 @@ class Page:
             if name == "rate_mean":
                 continue
             values, tags = display.shown(path, frame)
-            label, look = pictures.layer_look(name, tags, values, LOG_SPREAD)
+            label, look = pictures.layer_look(name, values)
             yield MapLayer(name, label, tags.get("units", ""), values, description=tags.get("title", ""), **look)
 
     def _facts(self, row: Any) -> dict[str, str]:

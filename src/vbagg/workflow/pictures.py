@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAPS = ("input", "rate_mean", "rate_sd", "exceedance")
 VALIDATION = ("predicted", "calibration")
 COVARIATES = ("relevance", "dependence")
+LOG_SPREAD = 20.0
 SCALES = {"exp": "log rate", "square": "root of the rate", "logistic": "log odds"}
 SHORT = {
     "rate_sd": "Rate: standard deviation",
@@ -34,21 +35,21 @@ SHORT = {
 }
 
 
-def spans(values: np.ndarray, ratio: float) -> bool:
-    """Whether positive values spread over such a ratio, extreme ones apart."""
+def wants_log(values: np.ndarray) -> bool:
+    """Whether positive values, extreme ones apart, spread so far that colours should follow their logarithm."""
     positive = values[values > 0]
     if positive.size < 2:
         return False
     low, high = np.quantile(positive, [0.02, 0.98])
-    return bool(high > ratio * low)
+    return bool(high > LOG_SPREAD * low)
 
 
-def layer_look(name: str, tags: dict[str, str], values: np.ndarray, ratio: float) -> tuple[str, dict[str, Any]]:
+def layer_look(name: str, values: np.ndarray) -> tuple[str, dict[str, Any]]:
     """Label and colours of a layer."""
     if name.startswith("rate_q"):
         return f"Rate: quantile {name.removeprefix('rate_q')}", {"same_scale_as": "rate_mean"}
     style = plots.STYLES.get(name, plots.Style(name))
-    look: dict[str, Any] = {"colours": style.colours, "log": style.may_be_log and spans(values, ratio)}
+    look: dict[str, Any] = {"colours": style.colours, "log": style.may_be_log and wants_log(values)}
     if style.limits is not None:
         look["limits"] = style.limits
     return SHORT.get(name, name), look
@@ -62,7 +63,7 @@ def draw_all(
     units = Units(response, options.per, prepared.exposure)
     into = folder / "plots" / response
     into.mkdir(parents=True)
-    log = spans(table["observed_rate"].to_numpy(), 20.0)
+    log = wants_log(table["observed_rate"].to_numpy())
     drawn = {
         "input": Figure(
             plots.plot_input(table, into / "input.png", units, log=log),

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from vbagg.errors import did_you_mean
+from vbagg.files import written_whole
 
 FILES = "files"
 """Marks fields that hold paths, which count from the folder of the TOML file."""
@@ -142,9 +143,8 @@ def read_settings(path: Path) -> Settings:
 
 def write_settings(settings: Settings, path: Path) -> None:
     """Write the complete settings as TOML."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(settings_text(settings, path), encoding="utf-8")
-    temporary.replace(path)
+    with written_whole(path) as file:
+        file.write(settings_text(settings, path).encode())
 
 
 def settings_text(settings: Settings, path: Path) -> str:
