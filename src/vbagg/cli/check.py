@@ -7,15 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from vbagg.cli.options import base_settings, combine, with_settings
+from vbagg.cli.options import base_settings, with_settings
 from vbagg.cli.stages import Config
 from vbagg.cli.wrong_input import told_in_one_line
+from vbagg.workflow.settings import combine
 
 FOUND_ERRORS = 2
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 
 
-@with_settings("data", "model")
+@with_settings("data", "model", "validation", "maps")
 def check_command(given: dict[str, dict[str, Any]], config: Config = None, json: Json = False) -> int:
     """Read everything that a run would read, and say what is wrong, odd or good to know. Nothing is written.
 
@@ -24,11 +25,11 @@ def check_command(given: dict[str, dict[str, Any]], config: Config = None, json:
     Exit status: 0 no errors, 2 errors.
     """
     with told_in_one_line(ValueError):
-        settings = combine(base_settings(config), given)
+        settings = combine(base_settings(config), given, "command line")
     with told_in_one_line(ImportError):
-        from vbagg.geo.check import check
-        from vbagg.geo.check.text import show
-    findings = check(settings.data, settings.model)
+        from vbagg.doctor.text import show
+        from vbagg.workflow.stages import check_settings
+    findings = check_settings(settings)
     if json:
         print(findings.to_json())
     elif sys.stdout.isatty():

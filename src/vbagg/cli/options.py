@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from vbagg.workflow.settings import FLAG, SECTIONS, Settings, make_settings, mark, read_settings
+from vbagg.workflow.settings import FLAG, SECTIONS, Settings, mark, read_settings
 
 
 def with_settings(*sections: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -39,14 +39,6 @@ def with_settings(*sections: str) -> Callable[[Callable[..., int]], Callable[...
     return decorate
 
 
-def combine(base: Settings, given: dict[str, dict[str, Any]]) -> Settings:
-    """Settings with the options that were used on the command line in their place."""
-    table = base.model_dump()
-    for section, keys in given.items():
-        table[section] |= keys
-    return make_settings(table, "command line")
-
-
 def base_settings(config: Path | None) -> Settings:
     """Settings of a TOML file, or the defaults."""
     return Settings() if config is None else read_settings(config)
@@ -54,7 +46,7 @@ def base_settings(config: Path | None) -> Settings:
 
 def _option(section: str, key: str) -> inspect.Parameter:
     field = SECTIONS[section].model_fields[key]
-    flag = mark(field, FLAG) or key.replace("_", "-")
+    flag = (mark(field, FLAG) or key).replace("_", "-")
     default = field.default
     shown: Any = False if default in (None, ()) else str(default)
     names = [f"--{flag}/--no-{flag}"] if field.annotation is bool else [f"--{flag}"]
@@ -79,7 +71,8 @@ def _plain(field: FieldInfo) -> Any:
     if get_origin(kind) is Literal:
         return str
     if get_origin(kind) is tuple:
-        return list[get_args(kind)[0]]  # type: ignore[misc]
+        member = get_args(kind)[0]
+        return list[get_args(member)[0] if get_origin(member) is Annotated else member]  # type: ignore[misc]
     return kind
 
 

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from vbagg.cli.options import base_settings, combine, with_settings
-from vbagg.cli.wrong_input import WrongInput, told_in_one_line, warned_in_one_line
+from vbagg.cli.options import base_settings, with_settings
+from vbagg.cli.wrong_input import told_in_one_line, warned_in_one_line
 from vbagg.workflow.folder import SETTINGS
+from vbagg.workflow.settings import combine
 
 INTERRUPTED = 130
 Out = Annotated[Path, typer.Option(help="Folder of the run.")]
@@ -37,7 +38,7 @@ def run_command(given: Given, out: Out = FOLDER, config: Config = None, force: F
 
 def carry_out_all(given: Given, out: Path, config: Path | None = None, force: bool = False) -> int:
     """All stages, the check first."""
-    return _carry_out(("prepared", "models", "maps", "validation", "report"), given, out, config, force, check=True)
+    return _carry_out(("check", "prepared", "models", "maps", "validation", "report"), given, out, config, force, True)
 
 
 @with_settings("data")
@@ -76,53 +77,29 @@ def _carry_out(
     out: Path,
     config: Path | None,
     force: bool,
-    check: bool = False,
+    anew: bool = False,
 ) -> int:
+    """Carry out stages with the settings given, and else those of the file, or of the folder unless `anew`."""
     written = out / SETTINGS
     with told_in_one_line(ValueError):
-        settings = combine(base_settings(config or (written if written.exists() and not check else None)), given)
-    with told_in_one_line(ImportError):
-        from vbagg.cli.progress import showing
-        from vbagg.workflow.folder import RunFolder
-        from vbagg.workflow.run import Run, carry_out, require
-        from vbagg.workflow.stages import STAGES
+        base = base_settings(config or (written if written.exists() and not anew else None))
+        settings = combine(base, given, "command line")
     try:
-        with told_in_one_line(ValueError, OSError, ImportError), warned_in_one_line(), showing() as shown:
-            run = Run(settings, RunFolder(out), shown.tell, _command_line())
-            if check:
-                shown.begin("check")
-                _refuse_errors(_checked(settings))
-                shown.end()
-            for name in names:
-                require(run, STAGES[name])
-                shown.begin(name)
-                shown.end(carry_out(run, STAGES[name], force))
+        with told_in_one_line(ValueError, OSError, ImportError), warned_in_one_line():
+            from vbagg.workflow.job import carry_out_stages
+            from vbagg.workflow.progress import showing
+
+            with showing() as shown:
+                run = carry_out_stages(settings, out, names, force, shown, _command_line())
     except KeyboardInterrupt:
         print(f"Stopped. Finished stages are in {out}; the same command goes on from there.", file=sys.stderr)
         return INTERRUPTED
-    _show(run, names)
+    for name in names:
+        print(f"{name}: {run.folder[name]}")
+    for page in run.pages() if "report" in names else ():
+        print(f"Open {page} in a browser.")
     return 0
 
 
 def _command_line() -> str:
     return shlex.join(["vbagg", *sys.argv[1:]])
-
-
-def _checked(settings: Any) -> Any:
-    from vbagg.geo.check import check
-
-    return check(settings.data, settings.model)
-
-
-def _refuse_errors(findings: Any) -> None:
-    for finding in findings.warnings:
-        print(f"Warning: {finding.text}", file=sys.stderr)
-    if findings.errors:
-        raise WrongInput(findings.errors[0].text)
-
-
-def _show(run: Any, names: Sequence[str]) -> None:
-    for name in names:
-        print(f"{name}: {run.folder[name]}")
-    for page in sorted(run.folder["report"].glob("*.html")) if "report" in names else ():
-        print(f"Open {page} in a browser.")

@@ -1,4 +1,14 @@
-"""Polygons and rasters: from a user's files to bags, and from predictions to maps."""
+"""Polygons and rasters: from a user's files to bags, and from predictions to maps.
+
+`run` and `check` do the whole job of the command line; they stand above this package and are loaded on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vbagg.workflow.job import check, run
 
 try:
     from vbagg.geo.aggregate import aggregate, polygon_table, write_polygons
@@ -24,11 +34,21 @@ __all__ = [
     "Prepared",
     "Stack",
     "aggregate",
+    "check",
     "open_layers",
     "overlay",
     "polygon_table",
     "prepare",
     "read_polygons",
+    "run",
     "write_maps",
     "write_polygons",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("check", "run"):
+        from vbagg.workflow import job
+
+        return getattr(job, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

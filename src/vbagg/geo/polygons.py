@@ -99,7 +99,7 @@ def read_polygons(
     columns
         Response columns: each must hold a non-negative number for every polygon.
     """
-    frame = path.copy() if isinstance(path, gpd.GeoDataFrame) else _read(os.fspath(path), layer, id)
+    frame = path.copy() if isinstance(path, gpd.GeoDataFrame) else read_frame(os.fspath(path), layer, id)
     path = "polygons" if isinstance(path, gpd.GeoDataFrame) else os.fspath(path)
     if frame.empty:
         raise ValueError(f"{path} must hold at least one polygon; it is empty.")
@@ -132,7 +132,8 @@ def read_polygons(
     return Polygons(frame, id, path, notes)
 
 
-def _read(path: str, layer: str | None, id: str | None) -> gpd.GeoDataFrame:
+def read_frame(path: str, layer: str | None, id: str | None) -> gpd.GeoDataFrame:
+    """Rows of a polygon file as they are."""
     import pyogrio
 
     require_file(path, "a polygon file")

@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,17 @@ class RunFolder:
             self[stage].rename(old)
         fresh.rename(self[stage])
         shutil.rmtree(old, ignore_errors=True)
+
+    @property
+    def has_results(self) -> bool:
+        """Whether any stage was finished here."""
+        return (self.path / SETTINGS).exists()
+
+    def forget(self) -> None:
+        """Remove the log, and the folder with it unless it holds anything else."""
+        (self.path / LOG).unlink(missing_ok=True)
+        with suppress(OSError):
+            self.path.rmdir()
 
     def log(self, text: str) -> None:
         """Add a line with the time to the log."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import vbagg
+from vbagg.doctor.text import fact_lines, verdict
 from vbagg.geo import display
 from vbagg.report import (
     Code,
@@ -24,7 +25,7 @@ from vbagg.report import (
 )
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
-from vbagg.workflow.results import VERDICT, read_validation
+from vbagg.workflow.results import VERDICT
 from vbagg.workflow.run import Run
 from vbagg.workflow.settings import settings_text
 
@@ -65,7 +66,7 @@ class Page:
         """All of it."""
         import geopandas as gpd
 
-        maps = self.run.folder["maps"] / self.response
+        maps = self.run.maps(self.response)
         table = gpd.read_file(maps / "polygons.gpkg")
         frame = display.display_frame(maps / "rate_mean.tif")
         layers = list(self._layers(maps, table, frame))
@@ -137,7 +138,7 @@ class Page:
             ("People" if exposure == "population" else "Square kilometres", f"{people:,.0f}"),
             (f"Rate per {per:g}", f"{per * total / people:.3g}"),
         ]
-        validation = read_validation(self.run.folder["validation"] / self.response)
+        validation = self.run.validation(self.response)
         if validation is not None:
             scores = validation.scores().loc["vbagg"]
             facts.append(("Unseen polygons inside their 95% interval", f"{100 * scores['coverage_95']:.0f}%"))
@@ -152,8 +153,7 @@ class Page:
         yield Section("Model and settings", "settings", self._model_blocks())
 
     def _validation_section(self, drawn: dict[str, Figure]) -> Section:
-        own = self.run.folder["validation"] / self.response
-        validation = read_validation(own)
+        validation = self.run.validation(self.response)
         fit = [drawn[name] for name in ("fitted",) if name in drawn]
         if validation is None:
             return Section("How far to trust it", "validation", ["Validation was left out.", *fit])
@@ -164,13 +164,20 @@ class Page:
             [[str(name), *(float(value) for value in row)] for name, row in scores[chosen].iterrows()],
             "Scores of polygons that were left out. Lower is better, except for correlation and coverage.",
         )
-        text = (own / VERDICT).read_text(encoding="utf-8").strip()
+        text = (self.run.folder["validation"] / self.response / VERDICT).read_text(encoding="utf-8").strip()
         figures = [drawn[name] for name in pictures.VALIDATION if name in drawn]
         return Section("How far to trust it", "validation", [text, table, *figures, *fit])
 
     def _data_blocks(self) -> list[Any]:
-        findings = [Finding("advice", note) for note in self.prepared.notes]
-        return ["What was done to the data:", *findings] if findings else ["The data were used as they are."]
+        blocks: list[Any] = []
+        found = self.run.findings()
+        if found is not None:
+            facts = Table(["what", "found"], [[name, text] for name, text in fact_lines(found.facts)])
+            blocks += [f"The check before modelling: {verdict(found)}", facts]
+            blocks += [Finding(finding.level, finding.text) for finding in found.all]
+        known = {finding.text for finding in found.all} if found else set()
+        notes = [Finding("advice", note) for note in self.prepared.notes if note not in known]
+        return [*blocks, "What was done to the data:" if notes else "The data were used as they are.", *notes]
 
     def _model_blocks(self) -> list[Any]:
         model = self.run.model(self.response)

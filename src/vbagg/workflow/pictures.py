@@ -11,7 +11,6 @@ from vbagg.geo import diagnostics, plots
 from vbagg.geo.relevance import partial_dependence, relevance
 from vbagg.geo.units import Units, link_of
 from vbagg.report import Figure
-from vbagg.workflow.results import read_validation
 from vbagg.workflow.run import Run
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def draw_all(
 
 
 def _validation(run: Run, response: str, units: Units, into: Path) -> dict[str, Figure]:
-    validation = read_validation(run.folder["validation"] / response)
+    validation = run.validation(response)
     if validation is None:
         return {}
     rates = validation.rates()

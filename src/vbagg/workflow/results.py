@@ -1,13 +1,30 @@
-"""Results of a validation as files: tables for people, and all of it for the report."""
+"""Results of the check and of a validation as files: tables for people, and all of it for the report."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vbagg.validate import FoldResult, Validation
+if TYPE_CHECKING:
+    from vbagg.doctor import Findings
+    from vbagg.validate import Validation
 
-FOLDS, VERDICT = "folds.json", "verdict.txt"
+FINDINGS, FOLDS, VERDICT = "findings.json", "folds.json", "verdict.txt"
+
+
+def write_findings(findings: Findings, folder: Path) -> None:
+    """Write what the check found, for programs and for people."""
+    (folder / FINDINGS).write_text(findings.to_json() + "\n", encoding="utf-8")
+    (folder / "findings.txt").write_text(f"{findings}\n", encoding="utf-8")
+
+
+def read_findings(folder: Path) -> Findings | None:
+    """What `write_findings` wrote, None if nothing."""
+    from vbagg.doctor import Findings
+
+    path = folder / FINDINGS
+    return Findings.from_json(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def write_validation(validation: Validation, folder: Path, unit: str) -> None:
@@ -28,5 +45,7 @@ def read_validation(folder: Path) -> Validation | None:
     """What `write_validation` wrote, None if nothing."""
     if not (folder / FOLDS).exists():
         return None
+    from vbagg.validate import FoldResult, Validation
+
     document = json.loads((folder / FOLDS).read_text(encoding="utf-8"))
     return Validation(tuple(FoldResult.from_json(json.dumps(fold)) for fold in document["folds"]), document["per"])

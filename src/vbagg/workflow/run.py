@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vbagg.workflow.folder import SETTINGS, RunFolder, fingerprint
+from vbagg.workflow.results import read_findings, read_validation
 from vbagg.workflow.settings import Settings, write_settings
 
 if TYPE_CHECKING:
+    from vbagg.doctor import Findings
     from vbagg.geo.prepare import Prepared
     from vbagg.models.vbagg import VBAgg
+    from vbagg.validate import Validation
 
 Tell = Callable[..., None]
 """Takes what is being done in a few words and, if known, the share of the stage that is done."""
@@ -28,28 +31,64 @@ class Run:
     tell: Tell = lambda text, share=None: None
     command: str = ""
 
+    def findings(self) -> Findings | None:
+        """What the check found, None if it was left out."""
+        return read_findings(self.folder["check"])
+
     def prepared(self) -> Prepared:
-        """What the first stage wrote."""
+        """Polygons, pixels and aligned layers."""
         from vbagg.geo.prepare import Prepared
 
         return Prepared.load(self.folder["prepared"])
 
-    def model(self, response: str) -> VBAgg:
-        """The model of a response."""
+    def model(self, response: str | None = None) -> VBAgg:
+        """The model of a response, by default the first."""
         import vbagg
 
-        return vbagg.load(self.folder["models"] / f"{response}.vbagg")
+        return vbagg.load(self.folder["models"] / f"{self._named(response)}.vbagg")
+
+    def maps(self, response: str | None = None) -> Path:
+        """Folder with the maps and tables of a response."""
+        return self.folder["maps"] / self._named(response)
+
+    def validation(self, response: str | None = None) -> Validation | None:
+        """How polygons that were left out are predicted, None if validation was left out."""
+        return read_validation(self.folder["validation"] / self._named(response))
+
+    def pages(self) -> list[Path]:
+        """The report, a page for each response."""
+        return sorted(self.folder["report"].glob("*.html"))
+
+    def _named(self, response: str | None) -> str:
+        return self.settings.data.response[0] if response is None else response
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: what it does, and what its results depend on."""
+    """One stage: what it does, and what its results depend on.
+
+    Attributes
+    ----------
+    name
+        Its folder.
+    verb
+        The command for it alone.
+    work
+        Takes the run and the folder to write into.
+    settings
+        Sections of the settings, or single keys as `section.key`.
+    after
+        Stages that must be finished.
+    uses
+        Stages whose results are used where they are there.
+    """
 
     name: str
     verb: str
     work: Callable[[Run, Path], None]
-    sections: tuple[str, ...]
+    settings: tuple[str, ...]
     after: tuple[Stage, ...] = ()
+    uses: tuple[Stage, ...] = ()
 
 
 def carry_out(run: Run, stage: Stage, force: bool = False) -> bool:
@@ -65,6 +104,8 @@ def carry_out(run: Run, stage: Stage, force: bool = False) -> bool:
             stage.work(run, fresh)
     except BaseException as error:
         run.folder.log(f"{stage.name}: stopped, {type(error).__name__}: {error}")
+        if not run.folder.has_results:
+            run.folder.forget()
         raise
     write_settings(run.settings, run.folder.path / SETTINGS)
     run.folder.log(f"{stage.name}: done in {time.perf_counter() - began:.1f} s")
@@ -85,7 +126,10 @@ def _fingerprint(run: Run, stage: Stage) -> str:
     import vbagg
 
     table = run.settings.model_dump()
-    parts: dict[str, Any] = {name: table[name] for name in stage.sections}
-    parts["after"] = [run.folder.fingerprint(earlier.name) for earlier in stage.after]
+    parts: dict[str, Any] = {}
+    for name in stage.settings:
+        section, _, key = name.partition(".")
+        parts[name] = table[section][key] if key else table[section]
+    parts["after"] = [run.folder.fingerprint(earlier.name) for earlier in (*stage.after, *stage.uses)]
     parts["version"] = vbagg.__version__
     return fingerprint(parts)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -18,11 +18,16 @@ from vbagg.files import written_whole
 FILES = "files"
 """Marks fields that hold paths, which count from the folder of the TOML file."""
 FLAG = "flag"
-"""Name of a field's option on the command line, where its own name would not explain itself there."""
+"""Word for a field outside of its section, where its own name would not explain itself."""
 
 
 def _path(default: Any = None, *, description: str) -> Any:
     return Field(default=default, description=description, json_schema_extra={FILES: True})
+
+
+def mark(field: FieldInfo, name: str) -> Any:
+    """What a field is marked with under this name, None if nothing."""
+    return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
 
 
 class Section(BaseModel):
@@ -81,7 +86,7 @@ class Validation(Section):
         default="random", description="Polygons drawn at random, or compact regions."
     )
     fold_column: str | None = Field(default=None, description="Column of the polygons that holds the folds, instead.")
-    skip: bool = Field(default=False, description="Leave validation out.", json_schema_extra={FLAG: "skip-validation"})
+    skip: bool = Field(default=False, description="Leave validation out.", json_schema_extra={FLAG: "skip_validation"})
 
 
 class Maps(Section):
@@ -89,9 +94,11 @@ class Maps(Section):
 
     per: float = Field(default=1000.0, gt=0, description="Rates are given per so many people (or square kilometres).")
     level: float = Field(default=0.95, gt=0, lt=1, description="Level of intervals.")
-    quantile: tuple[float, ...] = Field(default=(), description="A further quantile to map; repeat for several.")
+    quantile: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
+        default=(), description="A further quantile to map; repeat for several."
+    )
     threshold: float | None = Field(
-        default=None, description="Rate, in the units of `per`, whose probability of being exceeded is mapped."
+        default=None, gt=0, description="Rate, in the units of `per`, whose probability of being exceeded is mapped."
     )
     match_totals: bool = Field(default=False, description="Also map counts rescaled to the observed totals.")
     to: tuple[Path, ...] = _path((), description="Other polygons to sum rates over; repeat for several.")
@@ -113,9 +120,24 @@ class Settings(Section):
     report: Page = Page()
 
 
+class Place(NamedTuple):
+    """Where a word of the command line or of `vbagg.geo.run` stands in the settings."""
+
+    section: str
+    key: str
+
+
 SECTIONS: dict[str, type[Section]] = {
     name: field.annotation for name, field in Settings.model_fields.items() if isinstance(field.annotation, type)
 }
+
+
+WORDS: dict[str, Place] = {
+    mark(field, FLAG) or key: Place(name, key)
+    for name, section in SECTIONS.items()
+    for key, field in section.model_fields.items()
+}
+"""Every setting by the word that it has outside of its section."""
 
 
 def make_settings(table: Mapping[str, Any], source: str) -> Settings:
@@ -127,6 +149,27 @@ def make_settings(table: Mapping[str, Any], source: str) -> Settings:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         raise ValueError(f"{source}: `{key}` is wrong: {first['msg']}; got {first['input']!r}.") from None
+
+
+def combine(base: Settings, given: Mapping[str, Mapping[str, Any]], source: str) -> Settings:
+    """Settings with what was given, by section and key, in its place."""
+    table = base.model_dump()
+    for section, keys in given.items():
+        table[section] |= keys
+    return make_settings(table, source)
+
+
+def from_words(words: Mapping[str, Any], config: Path | None = None) -> Settings:
+    """Settings from words such as `covariate=["evi.tif"]`, those of a TOML file or the defaults for all others."""
+    given: dict[str, dict[str, Any]] = {}
+    for word, value in words.items():
+        if word not in WORDS:
+            raise ValueError(f"There is no option `{word}`{did_you_mean(word, WORDS)}")
+        section, key = WORDS[word]
+        is_several = get_origin(SECTIONS[section].model_fields[key].annotation) is tuple
+        alone = is_several and (isinstance(value, str | os.PathLike) or not isinstance(value, Iterable))
+        given.setdefault(section, {})[key] = (value,) if alone else value
+    return combine(Settings() if config is None else read_settings(config), given, "options")
 
 
 def read_settings(path: Path) -> Settings:
@@ -170,11 +213,6 @@ def _refuse_unknown(table: Mapping[str, Any], source: str) -> None:
             known = SECTIONS[name].model_fields
             if key not in known:
                 raise ValueError(f"{source}: section [{name}] has no key `{key}`{did_you_mean(key, known)}")
-
-
-def mark(field: FieldInfo, name: str) -> Any:
-    """What a field is marked with under this name, None if nothing."""
-    return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
 
 
 def _with_paths(settings: Settings, change: Callable[[Path], Path]) -> Settings:

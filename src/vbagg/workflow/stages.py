@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vbagg.errors import did_you_mean
-from vbagg.workflow.results import write_validation
+from vbagg.errors import DataWarning, did_you_mean
+from vbagg.workflow.results import write_findings, write_validation
 from vbagg.workflow.run import Run, Stage
 from vbagg.workflow.settings import Settings
 
 if TYPE_CHECKING:
+    from vbagg.doctor import Findings
     from vbagg.geo.prepare import Prepared
     from vbagg.models.vbagg import VBAgg
+
+
+def check_settings(settings: Settings) -> Findings:
+    """Look at the inputs of a run and at what is planned with them."""
+    from vbagg import doctor
+
+    return doctor.check(settings.data, settings.model, settings.validation, settings.maps)
+
+
+def _check(run: Run, folder: Path) -> None:
+    from vbagg.geo.files import plural
+
+    findings = check_settings(run.settings)
+    for finding in findings.warnings:
+        warnings.warn(finding.text, DataWarning, stacklevel=2)
+    if findings.errors:
+        first, *others = findings.errors
+        more = f" `vbagg check` tells {plural(len(others), 'more error')}." if others else ""
+        raise ValueError(first.text + more)
+    write_findings(findings, folder)
 
 
 def _prepare(run: Run, folder: Path) -> None:
@@ -178,9 +200,10 @@ def _report(run: Run, folder: Path) -> None:
     write_pages(run, folder)
 
 
+CHECK = Stage("check", "check", _check, ("data", "model", "validation", "maps.to"))
 PREPARED = Stage("prepared", "prepare", _prepare, ("data",))
 MODELS = Stage("models", "fit", _fit, ("model",), (PREPARED,))
 MAPS = Stage("maps", "predict", _map, ("maps",), (MODELS,))
 VALIDATION = Stage("validation", "validate", _validate, ("validation", "model"), (PREPARED,))
-REPORT = Stage("report", "report", _report, ("report", "maps"), (MAPS, VALIDATION))
-STAGES = {stage.name: stage for stage in (PREPARED, MODELS, MAPS, VALIDATION, REPORT)}
+REPORT = Stage("report", "report", _report, ("report", "maps"), (MAPS, VALIDATION), (CHECK,))
+STAGES = {stage.name: stage for stage in (CHECK, PREPARED, MODELS, MAPS, VALIDATION, REPORT)}

@@ -68,8 +68,18 @@ class Findings:
         levels = {name: [asdict(f) for f in getattr(self, name)] for name in ("errors", "warnings", "advice")}
         return json.dumps({**levels, "facts": self.facts}, indent=1, default=_plain, ensure_ascii=False)
 
+    @classmethod
+    def from_json(cls, text: str) -> Findings:
+        """What `to_json` wrote."""
+        document = json.loads(text)
+        levels = {
+            name: tuple(Finding(**{**found, "polygons": tuple(found["polygons"])}) for found in document[name])
+            for name in ("errors", "warnings", "advice")
+        }
+        return cls(**levels, facts=document["facts"])
+
     def __str__(self) -> str:
-        from vbagg.geo.check.text import as_text
+        from vbagg.doctor.text import as_text
 
         return as_text(self)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
+from vbagg.doctor.findings import Gathered
+from vbagg.doctor.overlaid import Overlaid
 from vbagg.errors import DataWarning, did_you_mean
-from vbagg.geo.check.findings import Gathered
-from vbagg.geo.check.overlaid import Overlaid
 from vbagg.geo.polygons import Polygons
 
 if TYPE_CHECKING:

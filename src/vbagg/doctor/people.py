@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from vbagg.geo.check.findings import Gathered, Level
-from vbagg.geo.check.layers import check_file
-from vbagg.geo.check.overlaid import Overlaid, Raster
-from vbagg.geo.check.words import amount, most, number
+from vbagg.doctor.findings import Gathered, Level
+from vbagg.doctor.layers import check_file
+from vbagg.doctor.overlaid import Overlaid, Raster
+from vbagg.doctor.words import amount, most, number
 from vbagg.geo.files import percent, some
 
 MUCH = 0.01

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vbagg.geo.check.overlaid import Overlaid
+from vbagg.doctor.overlaid import Overlaid
 from vbagg.landmarks import default_number
 
 if TYPE_CHECKING:

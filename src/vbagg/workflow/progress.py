@@ -26,8 +26,11 @@ class Shown(Protocol):
 
 
 @contextmanager
-def showing() -> Iterator[Shown]:
+def showing(wanted: bool = True) -> Iterator[Shown]:
     """Show the progress of stages on standard error."""
+    if not wanted:
+        yield _Nothing()
+        return
     if not sys.stderr.isatty():
         yield _Lines()
         return
@@ -44,6 +47,17 @@ def showing() -> Iterator[Shown]:
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         yield _Bar(bar)
+
+
+class _Nothing:
+    def begin(self, stage: str) -> None:
+        pass
+
+    def tell(self, text: str, share: float | None = None) -> None:
+        pass
+
+    def end(self, needed: bool = True) -> None:
+        pass
 
 
 class _Lines:

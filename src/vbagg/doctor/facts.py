@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vbagg.doctor.overlaid import Overlaid, Raster
 from vbagg.geo.align import source_window
-from vbagg.geo.check.overlaid import Overlaid, Raster
 from vbagg.geo.grid import Grid, crs_title
 from vbagg.geo.polygons import Polygons
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vbagg.geo.check.findings import Finding, Findings
-from vbagg.geo.check.words import amount, number
+from vbagg.doctor.findings import Finding, Findings
+from vbagg.doctor.words import amount, number
 
 LEVELS = {"errors": "red", "warnings": "yellow", "advice": "cyan"}
 HOW = {"average": "averaged", "sum": "summed", "interpolation": "interpolated"}

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vbagg.geo.check.facts import coarseness
-from vbagg.geo.check.findings import Gathered
-from vbagg.geo.check.overlaid import Overlaid, Raster
-from vbagg.geo.check.words import most, number
+from vbagg.doctor.facts import coarseness
+from vbagg.doctor.findings import Gathered
+from vbagg.doctor.overlaid import Overlaid, Raster
+from vbagg.doctor.words import most, number
 from vbagg.geo.files import percent, some
 from vbagg.geo.grid import Floats
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vbagg.geo.check.findings import Gathered, Level
-from vbagg.geo.check.overlaid import Overlaid
-from vbagg.geo.check.words import amount, number
+from vbagg.doctor.findings import Gathered, Level
+from vbagg.doctor.overlaid import Overlaid
+from vbagg.doctor.words import amount, number
 from vbagg.geo.files import some
 from vbagg.geo.grid import Floats
 

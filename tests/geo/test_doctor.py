@@ -13,9 +13,10 @@ from affine import Affine
 from geofiles import write_raster
 from shapely import Polygon, box, transform
 
-from vbagg.geo.check import check
+from vbagg.cli import main
+from vbagg.doctor import check
 from vbagg.geo.prepare import prepare
-from vbagg.workflow.settings import Data, Model
+from vbagg.workflow.settings import SECTIONS, WORDS, Data, Maps, Model, Validation
 
 ROWS, COLUMNS, LEFT, TOP, ACROSS, DOWN = 30, 40, 30.0, 10.0, 0.05, 0.04
 TRANSFORM = Affine(ACROSS, 0, LEFT, 0, -DOWN, TOP)
@@ -41,6 +42,8 @@ class Country:
     folder: Path
     settings: dict = field(default_factory=dict)
     model: dict = field(default_factory=dict)
+    validation: dict = field(default_factory=dict)
+    maps: dict = field(default_factory=dict)
     crs: str = "EPSG:4326"
 
     def __post_init__(self):
@@ -79,8 +82,24 @@ class Country:
         }
         return Data(**{"id": "name", "response": ("cases",), "population_is": "counts", **files, **self.settings})
 
+    def sections(self):
+        plans = {"validation": Validation(**self.validation), "maps": Maps(**self.maps)}
+        return {"data": self.data(), "model": Model(**self.model), **plans}
+
     def check(self):
-        return check(self.data(), Model(**self.model))
+        return check(**self.sections())
+
+    def arguments(self):
+        """The same for the command line."""
+        arguments = []
+        sections = self.sections()
+        for word, (section, key) in WORDS.items():
+            if section in sections:
+                value = getattr(sections[section], key)
+                if value != SECTIONS[section].model_fields[key].default:
+                    for one in value if isinstance(value, tuple) else (value,):
+                        arguments += [f"--{word.replace('_', '-')}", str(one)]
+        return arguments
 
 
 @pytest.fixture
@@ -507,6 +526,46 @@ def too_many_landmarks(c):
     c.model["landmarks"] = 2000
 
 
+@defect(("error", "folds"), names=["`folds`", "24 polygons", "got 25"])
+def too_many_folds(c):
+    c.validation["folds"] = 25
+
+
+@defect(("error", "folds"), names=["districts.gpkg", "'zoen'", "`zone`"])
+def absent_fold_column(c):
+    c.frame["zone"] = 1
+    c.validation["fold_column"] = "zoen"
+
+
+@defect(("error", "folds"), names=["districts.gpkg", "'zone'", "'d7'"])
+def gap_in_fold_column(c):
+    c.frame["zone"] = ["north"] * 7 + [None] + ["south"] * 16
+    c.validation["fold_column"] = "zone"
+
+
+@defect(("error", "folds"), names=["districts.gpkg", "'zone'", "'south' leaves 1"])
+def nothing_left_to_fit(c):
+    c.frame["zone"] = ["north"] + ["south"] * 23
+    c.validation["fold_column"] = "zone"
+
+
+@defect(("error", "to"), names=["absent.gpkg"])
+def absent_other_polygons(c):
+    c.maps["to"] = (c.folder / "absent.gpkg",)
+
+
+@defect(("error", "to"), names=["areas.gpkg", "target grid"])
+def other_polygons_elsewhere(c):
+    gpd.GeoDataFrame({"area_name": ["a"]}, geometry=[box(80, 1, 81, 2)], crs=c.crs).to_file(c.folder / "areas.gpkg")
+    c.maps["to"] = (c.folder / "areas.gpkg",)
+
+
+@defect(("error", "to"), names=["polygons.gpkg", "Rename"])
+def other_polygons_with_a_taken_name(c):
+    c.frame.to_file(c.folder / "polygons.gpkg")
+    c.maps["to"] = (c.folder / "polygons.gpkg",)
+
+
 @pytest.mark.parametrize("name", DEFECTS)
 def test_each_defect_is_found_and_nothing_else(country, name):
     spoil, expected, names = DEFECTS[name]
@@ -527,7 +586,31 @@ OF_THE_MODEL = {
     "too_many_landmarks",
     "one_polygon",
     "nothing_counted",
+    "too_many_folds",
+    "absent_fold_column",
+    "gap_in_fold_column",
+    "nothing_left_to_fit",
+    "absent_other_polygons",
+    "other_polygons_elsewhere",
+    "other_polygons_with_a_taken_name",
 }
+FATAL = [name for name, (_, expected, _) in DEFECTS.items() if any(level == "error" for level, _ in expected)]
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", FATAL)
+def test_a_run_refuses_each_error_in_one_line_and_leaves_nothing(country, name, tmp_path, capsys):
+    spoil, _, names = DEFECTS[name]
+    spoil(country)
+    assert main(["run", *country.arguments(), "--out", str(tmp_path / "out")]) == 2
+    printed, told = capsys.readouterr()
+    *others, error = told.strip().splitlines()
+    assert printed == ""
+    assert all(line.startswith("Warning: ") for line in others)
+    assert error.startswith("Error: ")
+    assert "Traceback" not in told
+    assert [part for part in names if part not in told] == []
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", sorted(set(DEFECTS) - OF_THE_MODEL - {"no_polygons", "no_response"}))

@@ -8,9 +8,9 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from vbagg.geo.check.findings import Gathered, Level
-from vbagg.geo.check.overlaid import Overlaid
-from vbagg.geo.check.words import most, number, plain_labels
+from vbagg.doctor.findings import Gathered, Level
+from vbagg.doctor.overlaid import Overlaid
+from vbagg.doctor.words import most, number, plain_labels
 from vbagg.geo.files import percent, some
 from vbagg.geo.overlay import shares_inside
 from vbagg.geo.polygons import Polygons

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from vbagg.doctor.findings import OF_BAD_INPUT, Gathered
+from vbagg.doctor.reading import Inputs
+from vbagg.doctor.words import plain_labels
 from vbagg.geo.align import Alignment, align_population
-from vbagg.geo.check.findings import OF_BAD_INPUT, Gathered
-from vbagg.geo.check.reading import Inputs
-from vbagg.geo.check.words import plain_labels
 from vbagg.geo.covariates import align, masked_near
 from vbagg.geo.gaps import Cells
 from vbagg.geo.grid import Floats, Grid

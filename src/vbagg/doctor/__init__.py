@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vbagg.geo.check.cost import expected_cost
-from vbagg.geo.check.facts import facts_of, polygon_facts
-from vbagg.geo.check.findings import Finding, Findings, Gathered
-from vbagg.geo.check.layers import check_layers
-from vbagg.geo.check.modelling import check_landmarks, check_model, check_trials
-from vbagg.geo.check.overlaid import lay_out
-from vbagg.geo.check.people import check_people
-from vbagg.geo.check.places import check_places, check_polygons
-from vbagg.geo.check.reading import read_inputs
-from vbagg.geo.check.totals import check_responses
+from vbagg.doctor.cost import expected_cost
+from vbagg.doctor.facts import facts_of, polygon_facts
+from vbagg.doctor.findings import Finding, Findings, Gathered
+from vbagg.doctor.layers import check_layers
+from vbagg.doctor.modelling import check_landmarks, check_model, check_trials
+from vbagg.doctor.overlaid import lay_out
+from vbagg.doctor.people import check_people
+from vbagg.doctor.places import check_places, check_polygons
+from vbagg.doctor.plans import check_folds, check_other_polygons
+from vbagg.doctor.reading import read_inputs
+from vbagg.doctor.totals import check_responses
 
 if TYPE_CHECKING:
-    from vbagg.workflow.settings import Data, Model
+    from vbagg.workflow.settings import Data, Maps, Model, Validation
 
 __all__ = ["Finding", "Findings", "check"]
 
 
-def check(data: Data, model: Model | None = None) -> Findings:
-    """Look at the inputs of a run, and at the settings of its model if they are given.
+def check(
+    data: Data, model: Model | None = None, validation: Validation | None = None, maps: Maps | None = None
+) -> Findings:
+    """Look at the inputs of a run, and at what is planned with them as far as it is given.
 
     Nothing is written. What is wrong with one input does not keep others from being looked at.
     """
@@ -46,6 +49,10 @@ def check(data: Data, model: Model | None = None) -> Findings:
     check_responses(laid, model, usable_trials, found)
     if model is not None:
         check_landmarks(laid, model, found)
+    if validation is not None:
+        check_folds(laid, validation, found)
+    if maps is not None:
+        check_other_polygons(laid, maps, found)
     facts |= facts_of(laid, polygons, data)
     facts["fit"] = expected_cost(laid, model)
     return found.findings(facts)

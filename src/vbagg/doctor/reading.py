@@ -12,11 +12,10 @@ import geopandas as gpd
 import numpy as np
 import shapely
 
-from vbagg.geo.check.findings import OF_BAD_INPUT, Gathered
+from vbagg.doctor.findings import OF_BAD_INPUT, Gathered
 from vbagg.geo.covariates import Covariate, open_covariates, open_one
 from vbagg.geo.files import some
-from vbagg.geo.polygons import Polygons, read_polygons
-from vbagg.geo.polygons import _read as read_frame
+from vbagg.geo.polygons import Polygons, read_frame, read_polygons
 from vbagg.geo.rasters import Layer
 
 if TYPE_CHECKING:

@@ -1,0 +1,81 @@
+"""What is planned for after the fit: folds to leave out, and other polygons to add up to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbagg.doctor.findings import Gathered
+from vbagg.doctor.overlaid import Overlaid
+from vbagg.errors import did_you_mean
+from vbagg.geo.files import some
+from vbagg.geo.overlay import overlay
+from vbagg.geo.polygons import Polygons, read_polygons
+
+if TYPE_CHECKING:
+    from vbagg.workflow.settings import Maps, Validation
+
+OWN_TABLE = "polygons"
+"""Name of the table of the fitted polygons, which stands beside those of other polygons."""
+FEWEST_TO_FIT = 2
+
+
+def check_folds(laid: Overlaid, validation: Validation, found: Gathered) -> None:
+    """Look at the folds that validation would use."""
+    inhabited = laid.totals > 0
+    if validation.skip or inhabited.sum() < FEWEST_TO_FIT:
+        return
+    if validation.fold_column is not None:
+        _check_fold_column(laid.polygons, validation.fold_column, inhabited, found)
+    elif validation.folds > inhabited.sum():
+        text = (
+            f"`folds` must not exceed the {inhabited.sum():,} polygons that can be used; got {validation.folds:,}. "
+            "Use fewer folds, or `--skip-validation`."
+        )
+        found.add("error", "folds", text, "settings")
+
+
+def _check_fold_column(polygons: Polygons, name: str, inhabited: NDArray[np.bool_], found: Gathered) -> None:
+    frame, where = polygons.frame, f"{polygons.file}, column {name}"
+    known = [str(column) for column in frame.columns if column != "geometry"]
+    if name not in known:
+        text = f"{polygons.path} has no column {name!r} for the folds{did_you_mean(name, known)}"
+        found.add("error", "folds", text, where)
+        return
+    missing = polygons.labels[frame[name].isna().to_numpy() & inhabited].tolist()
+    if missing:
+        text = (
+            f"{polygons.path}: the column {name!r} must name a fold for every polygon; it is empty for "
+            f"{some(missing)}. Fill it in."
+        )
+        found.add("error", "folds", text, where, missing)
+        return
+    sizes = Counter(frame[name][inhabited])
+    left = int(inhabited.sum()) - max(sizes.values())
+    if left < FEWEST_TO_FIT:
+        text = (
+            f"{polygons.path}: every fold of {name!r} must leave {FEWEST_TO_FIT} polygons or more to fit to; "
+            f"fold {max(sizes, key=sizes.__getitem__)!r} leaves {left}. Divide the polygons into more folds."
+        )
+        found.add("error", "folds", text, where)
+
+
+def check_other_polygons(laid: Overlaid, maps: Maps, found: Gathered) -> None:
+    """Read the polygons that rates would be added up to."""
+    names = Counter(path.stem for path in maps.to)
+    for path in maps.to:
+        if names[path.stem] > 1 or path.stem == OWN_TABLE:
+            taken = "another of them" if names[path.stem] > 1 else "the table of the fitted polygons"
+            text = f"The files of `--to` must have names of their own; {path} has that of {taken}. Rename it."
+            found.add("error", "to", text, path.name)
+        polygons = found.attempt("to", path.name, partial(read_polygons, path))
+        if polygons is None:
+            continue
+        placed = found.attempt("to", path.name, lambda polygons=polygons: polygons.to(laid.grid.crs))  # type: ignore[misc]
+        if placed is not None and overlay(placed, laid.grid).empty:
+            text = f"{path}: at least one polygon must lie on the target grid; none does. Check the CRS."
+            found.add("error", "to", text, path.name)

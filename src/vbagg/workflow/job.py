@@ -1,0 +1,69 @@
+"""The whole job, or some of its stages, with progress: what the command line and `vbagg.geo.run` share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vbagg.workflow.folder import RunFolder
+from vbagg.workflow.progress import Shown, showing
+from vbagg.workflow.run import Run, carry_out, require
+from vbagg.workflow.settings import Settings, from_words
+from vbagg.workflow.stages import STAGES, check_settings
+
+if TYPE_CHECKING:
+    from vbagg.doctor import Findings
+
+
+def run(
+    out: str | os.PathLike[str] = "vbagg-out",
+    *,
+    config: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    progress: bool = True,
+    **options: Any,
+) -> Run:
+    """Make maps with uncertainty, and a report, from polygons with totals and rasters: `vbagg run` in Python.
+
+    Parameters
+    ----------
+    out
+        Folder of the run. What is finished there is not done again, unless its inputs changed.
+    config
+        TOML file with settings; options come before it.
+    force
+        Do again what is finished.
+    progress
+        Show stages and time left on standard error.
+    options
+        Those of the command line, with underscores for hyphens: `polygons="districts.gpkg"`, `covariate=["evi.tif"]`.
+
+    Returns
+    -------
+    The finished run: its `pages()`, `maps()`, `model()`, `validation()`, `prepared()` and `findings()`.
+    """
+    settings = from_words(options, None if config is None else Path(config))
+    with showing(progress) as shown:
+        return carry_out_stages(settings, Path(out), tuple(STAGES), force, shown)
+
+
+def check(*, config: str | os.PathLike[str] | None = None, **options: Any) -> Findings:
+    """Read everything that a run would read, and say what is wrong, odd or good to know: `vbagg check` in Python.
+
+    Takes the options of `run`. Nothing is written.
+    """
+    return check_settings(from_words(options, None if config is None else Path(config)))
+
+
+def carry_out_stages(
+    settings: Settings, out: Path, names: Sequence[str], force: bool, shown: Shown, command: str = ""
+) -> Run:
+    """Carry out these stages one after the other."""
+    job = Run(settings, RunFolder(out), shown.tell, command)
+    for name in names:
+        require(job, STAGES[name])
+        shown.begin(name)
+        shown.end(carry_out(job, STAGES[name], force))
+    return job
