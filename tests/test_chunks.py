@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vbagg import chunks as chunks_module
 from vbagg.bags import Bags
-from vbagg.chunks import EXACT_LIMIT, SUBSET_SIZE, make_chunks, plan_batches, round_up
+from vbagg.chunks import CACHED, EXACT_LIMIT, SUBSET_SIZE, TILE, make_chunks, plan_batches, round_up
 from vbagg.posterior import gather
 
 SIZES = np.array([7, 2, 9, 1, 5, 33])
@@ -47,8 +48,14 @@ def test_batches_hold_every_bag_once_within_the_budget(sizes, residual, max_elem
     batches = plan_batches(sizes, residual, max_elements)
     assert sorted(np.concatenate([batch.positions for batch in batches])) == list(range(len(sizes)))
     for batch in batches:
-        assert sizes[batch.positions].max() <= batch.size
         assert 1 <= len(batch.positions) <= batch.n_bags
+        if batch.n_tiles is not None:
+            tiles = np.sum(-(-sizes[batch.positions] // TILE))
+            assert tiles + batch.n_bags - len(batch.positions) <= batch.n_tiles
+            alone = (len(batch.positions) == 1) or tiles * TILE * 64 <= 3 * max_elements
+            assert alone
+            continue
+        assert sizes[batch.positions].max() <= batch.size
         cost = batch.size**2 if batch.residual == "exact" else batch.size
         assert batch.n_bags == 1 or batch.n_bags * cost <= max_elements
 
@@ -63,7 +70,7 @@ def test_sizes_are_merged_only_where_padding_is_cheap():
     few = plan_batches(np.array([3, 9, 30, 100]), "diagonal", 1e9)
     many = plan_batches(np.repeat([3, 300], 1000), "diagonal", 1e9)
     assert [batch.size for batch in few] == [104]
-    assert sorted(batch.size for batch in many) == [3, 320]
+    assert sorted((batch.size, batch.n_tiles) for batch in many) == [(3, None), (TILE, 3072)]
 
 
 def test_similar_folds_share_their_shapes():
@@ -142,3 +149,35 @@ def test_draws_do_not_depend_on_row_order_or_zero_weight_rows(bags, rng):
     before, after = drawn_rows(bags), drawn_rows(changed)
     for label, rows in before.items():
         np.testing.assert_array_equal(after[label], rows)
+
+
+def test_tiles_hold_the_rows_of_each_bag(bags, monkeypatch):
+    monkeypatch.setattr(chunks_module, "TILE", 4)
+    known = np.linspace(-1, 1, bags.n_individuals)
+    seen = []
+    for chunk in chunks_of(bags, "subset"):
+        if chunk.tiles is None:
+            assert max(np.sum(chunk.weight > 0, axis=1)) <= 4
+            continue
+        owner, first = chunk.tiles.owner, chunk.tiles.first
+        assert (np.diff(owner) >= 0).all()
+        assert len(owner) == len(chunk.weight)
+        np.testing.assert_array_equal(owner[first], np.arange(len(chunk.y)))
+        totals = np.bincount(owner, chunk.weight.sum(axis=1))
+        assert (totals > 0).all()
+        for slot, position in filled(chunk):
+            rows, n = slice(bags.starts[position], bags.starts[position + 1]), SIZES[bags.labels[position]]
+            np.testing.assert_array_equal(chunk.X[owner == slot].reshape(-1, 2)[:n], bags.X[rows])
+            np.testing.assert_array_equal(chunk.weight[owner == slot].ravel()[:n], bags.weight[rows])
+            np.testing.assert_array_equal(chunk.known[owner == slot].ravel()[:n], known[rows])
+            np.testing.assert_allclose(totals[slot], bags.weight[rows].sum())
+            seen.append(position)
+    assert sorted(SIZES[bags.labels[position]] for position in seen) == [5, 7, 9, 33]
+
+
+def test_large_bags_of_all_sizes_share_one_shape_without_much_padding(rng):
+    sizes = np.round(rng.lognormal(6.5, 1.0, 900)).astype(int).clip(13, 6667)
+    batches = [batch for batch in plan_batches(sizes, "subset", CACHED, 600) if batch.n_tiles is not None]
+    assert len({(batch.n_bags, batch.n_tiles) for batch in batches}) == 1
+    padded = sum(batch.n_tiles * TILE for batch in batches)
+    assert padded < 1.25 * sizes[sizes > TILE].sum()

@@ -63,7 +63,7 @@ class Grid:
         own = np.broadcast_to((1 - rho) * s, self.mean.shape)
         shared = np.broadcast_to(np.sqrt(rho * s), self.mean.shape)[..., None]
         arrays = shared, self.mean, self.weight, own, own[..., None] * np.eye(n_max)
-        pixels = Pixels(*(array.astype(np.float32) for array in arrays), None, None, "exact")
+        pixels = Pixels(*(array.astype(np.float32) for array in arrays), None, None, None, "exact")
         b = len(SHAPES)
         return Staged(pixels, np.full(b, self.y), np.full(b, self.trials), np.ones(b))
 

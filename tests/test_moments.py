@@ -9,7 +9,7 @@ import pytest
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import expit
 
-from vbagg import moments
+from vbagg import chunks, moments
 from vbagg.bags import Bags
 from vbagg.chunks import SUBSET_SIZE, Chunk, make_chunks
 from vbagg.elbo import Parameters
@@ -132,6 +132,14 @@ def example():
     return make_example()
 
 
+@pytest.fixture(params=["whole", "tiles"])
+def tiled(request, monkeypatch):
+    """Bags as they are, or cut into tiles of two individuals."""
+    if request.param == "tiles":
+        monkeypatch.setattr(chunks, "TILE", 2)
+    return request.param == "tiles"
+
+
 def logistic_slope(m, s):
     f = m + np.sqrt(s) * NODES
     return NODE_WEIGHTS @ (expit(f) * expit(-f))
@@ -186,8 +194,8 @@ def naive_moments(link, latent, residual="exact", drawn=None):
 
 
 def naive_by_bag(example, link, chunk):
-    """Means and variances of all bags, (2, b)."""
-    expected = [None] * len(example.bags)
+    """Means and variances of all bags, (2, b), NaN for those that are not in the chunk."""
+    expected = [(np.nan, np.nan)] * len(example.bags)
     for slot, position in enumerate(chunk.position):
         if position >= 0:
             drawn = None if chunk.drawn is None else chunk.drawn[slot]
@@ -196,7 +204,11 @@ def naive_by_bag(example, link, chunk):
 
 
 def by_bag(values, chunk):
-    return gather([np.asarray(values)], [chunk])
+    """Values in the order of all bags, NaN for those that are not in the chunk."""
+    position, inside = np.asarray(chunk.position), np.asarray(chunk.position) >= 0
+    out = np.full((len(SIZES), *np.shape(values)[1:]), np.nan)
+    out[position[inside]] = np.asarray(values)[inside]
+    return out
 
 
 def moments_of(example, link, chunk):
@@ -207,19 +219,23 @@ def moments_of(example, link, chunk):
 
 @pytest.mark.parametrize("residual", ["exact", "diagonal", "subset"])
 @pytest.mark.parametrize("link", ["identity", "exp", "square", "logistic"])
-def test_pixel_moments_match_loops(x64, example, link, residual):
-    (chunk,) = example.chunks(residual)
-    expected = naive_by_bag(example, link, chunk)
-    np.testing.assert_allclose(moments_of(example, link, chunk), expected, rtol=1e-4)
+def test_pixel_moments_match_loops(x64, example, link, residual, tiled):
+    parts = example.chunks(residual)
+    assert any(part.tiles is not None for part in parts) == (tiled and residual != "exact")
+    expected, found = (
+        np.sum([np.nan_to_num(one(example, link, part)) for part in parts], axis=0)
+        for one in (naive_by_bag, moments_of)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("residual", ["exact", "diagonal", "subset"])
 @pytest.mark.parametrize("link", ["identity", "square"])
-def test_collapsed_moments_match_loops(x64, example, link, residual):
-    (chunk,) = example.chunks(residual)
-    found = collapsed_moments(example.staged(chunk, collapse=link), example.mu, example.factor)
-    expected = naive_by_bag(example, link, chunk)
-    np.testing.assert_allclose([by_bag(part, chunk) for part in found], expected, rtol=1e-5)
+def test_collapsed_moments_match_loops(x64, example, link, residual, tiled):
+    for chunk in example.chunks(residual):
+        found = collapsed_moments(example.staged(chunk, collapse=link), example.mu, example.factor)
+        expected = naive_by_bag(example, link, chunk)
+        np.testing.assert_allclose([by_bag(part, chunk) for part in found], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("link", ["identity", "exp", "square"])
@@ -304,13 +320,14 @@ def test_jacobian_matches_finite_differences_of_loops(x64, example, link, collap
 
 
 @pytest.mark.parametrize("link", ["exp", "square", "logistic"])
-def test_bag_directions_match_loops(x64, example, link):
-    (chunk,) = example.chunks("diagonal")
-    directions = bag_directions(get_link(link), example.staged(chunk), example.mu, example.factor)
+def test_bag_directions_match_loops(x64, example, link, tiled):
+    parts = example.chunks("diagonal")
+    found = [bag_directions(get_link(link), example.staged(part), example.mu, example.factor) for part in parts]
+    directions = gather([np.asarray(one) for one in found], parts)
     expected = [
         sum(w[i] * rate_slope(link, m[i], S[i, i]) * A[i] for i in range(len(w))) for w, m, S, _, A in example.latent
     ]
-    np.testing.assert_allclose(by_bag(directions, chunk), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(directions, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_identity_covariance_between_bags_from_directions(x64, example):

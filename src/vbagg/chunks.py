@@ -1,12 +1,14 @@
-"""Chunks: bags of similar size as dense padded arrays, so that a fit is a sum over a few compiled shapes.
+"""Chunks: bags as dense padded arrays, so that a fit is a sum over a few compiled shapes.
 
-Sizes are rounded up to a ladder and merged where padding costs less than another compilation; the number of bags
-in a chunk is rounded likewise. Folds of one data set therefore share their compiled functions. Padding has weight
-zero; a padded bag has `valid = 0`.
+Small bags fill a row of arrays each. Their sizes are rounded up to a ladder and merged where padding costs less than
+another compilation. Larger bags are cut into tiles of `TILE` individuals, so that bags of all sizes share one shape.
+The numbers of bags and tiles in a chunk are rounded up too: folds of one data set share their compiled functions.
+Padding has weight zero; a padded bag has `valid = 0`.
 """
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +19,11 @@ from vbagg.bags import Bags
 
 Array = Any  # NumPy before a compiled function, JAX inside
 
-CACHED = 4e6
+CACHED = 8e6
 """Numbers in the largest array of a chunk: few enough to stay near the processor and clear of page faults."""
+
+TILE = 128
+"""Individuals in a tile of a larger bag."""
 
 SHAPE_COST = 40_000
 """Work, in individuals, that one more compiled shape must save to be worth its compilation."""
@@ -29,20 +34,30 @@ PAIRS_PER_INDIVIDUAL = 75
 EXACT_LIMIT = 128
 """Largest bag whose within-bag covariance `residual="auto"` takes from all pairs."""
 
-COLUMNS = 64
-"""Feature columns that an individual is counted with when chunks are cut to size."""
-
 SUBSET_SIZE = 128
 """Individuals drawn from a larger bag to estimate the off-diagonal sums."""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class Tiles:
+    """Which tiles of a chunk make up which bag; those of a bag follow each other."""
+
+    owner: Array
+    """(t) bag of each tile."""
+    first: Array
+    """(b) first tile of each bag."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Chunk:
-    """Bags `(b)` of at most `n` individuals each, with what the objective needs of them."""
+    """Bags `(b)` in tiles `(t)` of `n` individuals each, with what the objective needs of them."""
 
     X: Array
+    """(t, n, d)"""
     weight: Array
+    """(t, n)"""
     known: Array
     """Part of `f` that is not learnt: the centre of the mean's prior plus the user's offset."""
     y: Array
@@ -52,24 +67,29 @@ class Chunk:
     position: Array
     """Position of each bag in the data, -1 for padding."""
     drawn: Array | None
-    """(b, j) positions drawn with probability proportional to weight, for the subset residual."""
+    """(b, j) positions in the bag, drawn with probability proportional to weight, for the subset residual."""
+    tiles: Tiles | None
+    """None where each bag is one tile."""
     residual: str = field(metadata={"static": True})
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Padded bags and individuals."""
-        b, n = self.weight.shape
-        return b, n
+        """Padded bags, and individuals that a bag has on average."""
+        t, n = self.weight.shape
+        return len(self.y), -(-t * n // len(self.y))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Positions of the bags that share one padded shape."""
+    """Positions of the bags of a chunk, and the chunk's padded shape."""
 
     positions: np.ndarray
     n_bags: int
     size: int
+    """Individuals of a bag, or of a tile."""
     residual: str
+    n_tiles: int | None = None
+    """None where each bag is one tile."""
 
 
 def round_up(value: int, bits: int = 3) -> int:
@@ -78,22 +98,53 @@ def round_up(value: int, bits: int = 3) -> int:
     return -(-int(value) // step) * step
 
 
-def plan_batches(sizes: np.ndarray, residual: str, max_elements: float) -> list[Batch]:
-    """Group bags by padded size; `max_elements` bounds the largest array of one chunk."""
+def plan_batches(
+    sizes: np.ndarray, residual: str, max_elements: float, n_columns: int = 64, tiled: bool = True
+) -> list[Batch]:
+    """Group bags by padded size or into chunks of tiles.
+
+    `max_elements` bounds the largest array of one chunk, where an individual has `n_columns` features.
+    """
     if residual == "auto":
         modes = np.where(sizes <= EXACT_LIMIT, "exact", "subset")
     else:
         modes = np.full(len(sizes), residual)
     batches = []
     for mode in ("exact", "subset", "diagonal"):
-        members = np.flatnonzero(modes == mode)
+        cut = (modes == mode) & (sizes > TILE) & (mode != "exact") & tiled
+        if cut.any():
+            batches += _tile_batches(sizes, np.flatnonzero(cut), mode, max_elements, n_columns)
+        members = np.flatnonzero((modes == mode) & ~cut)
         for top, group in _merge_sizes(sizes, members, pairs=mode == "exact"):
-            pairs = {"exact": top**2, "subset": SUBSET_SIZE**2, "diagonal": 0}[mode]
-            per_chunk = max(1, int(max_elements // (top * COLUMNS + pairs)))
+            pairs = {"exact": top**2, "subset": _pair_elements(n_columns), "diagonal": 0}[mode]
+            per_chunk = max(1, int(max_elements // (top * n_columns + pairs)))
             pieces = np.array_split(group, -(-len(group) // per_chunk))
             n_bags = min(round_up(max(len(piece) for piece in pieces)), max(per_chunk, len(pieces[0])))
             batches += [Batch(piece, n_bags, top, mode) for piece in pieces]
     return batches
+
+
+def _pair_elements(n_columns: int) -> int:
+    """Numbers that the drawn individuals of a bag add to a chunk."""
+    return SUBSET_SIZE * (SUBSET_SIZE + n_columns)
+
+
+def _tile_batches(
+    sizes: np.ndarray, members: np.ndarray, mode: str, max_elements: float, n_columns: int
+) -> list[Batch]:
+    """Chunks of one shape and about equal work: the largest bag first, each to the chunk that has least."""
+    tiles = -(-sizes[members] // TILE)
+    work = tiles * TILE * n_columns + (_pair_elements(n_columns) if mode == "subset" else 0)
+    pieces: list[list[int]] = [[] for _ in range(min(len(members), int(-(-work.sum() // max_elements))))]
+    least = [(0, number) for number in range(len(pieces))]
+    for at in np.argsort(-work, kind="stable"):
+        load, number = least[0]
+        heapq.heapreplace(least, (load + int(work[at]), number))
+        pieces[number].append(int(at))
+    n_bags = round_up(max(map(len, pieces)))
+    # a padded bag has a tile of its own
+    n_tiles = round_up(max(int(tiles[piece].sum()) + n_bags - len(piece) for piece in pieces), bits=4)
+    return [Batch(members[np.sort(piece)], n_bags, TILE, mode, n_tiles) for piece in pieces]
 
 
 def _merge_sizes(sizes: np.ndarray, members: np.ndarray, pairs: bool) -> list[tuple[int, np.ndarray]]:
@@ -127,33 +178,56 @@ def uniform_residual(residual: str, sizes: np.ndarray) -> str:
 
 def make_chunk(bags: Bags, batch: Batch, y: np.ndarray, aux: np.ndarray, known: np.ndarray, random_state: int) -> Chunk:
     """Dense arrays of one batch; `known` is aligned with the rows of `bags`."""
-    shape = (batch.n_bags, batch.size)
-    X = np.zeros((*shape, bags.n_features))
-    weight, known_part = np.zeros(shape), np.zeros(shape)
+    tiles = None if batch.n_tiles is None else _lay_tiles(bags.sizes[batch.positions], batch.n_bags, batch.n_tiles)
+    first = np.arange(batch.n_bags) if tiles is None else tiles.first
+    n_rows = (batch.n_tiles or batch.n_bags) * batch.size
+    X = np.zeros((n_rows, bags.n_features))
+    weight, known_part = np.zeros(n_rows), np.zeros(n_rows)
     ys, auxs, valid = np.ones(batch.n_bags), np.ones(batch.n_bags), np.zeros(batch.n_bags)
     at = np.full(batch.n_bags, -1, dtype=np.int32)
     at[: len(batch.positions)] = batch.positions
-    weight[len(batch.positions) :, 0] = 1.0
+    weight[first[len(batch.positions) :] * batch.size] = 1.0
+    drawn = np.zeros((batch.n_bags, SUBSET_SIZE), dtype=np.int32) if batch.residual == "subset" else None
+    levels = np.random.default_rng(random_state).random(SUBSET_SIZE)
     for slot, position in enumerate(batch.positions):
         rows = slice(bags.starts[position], bags.starts[position + 1])
-        size = rows.stop - rows.start
-        X[slot, :size], weight[slot, :size] = bags.X[rows], bags.weight[rows]
-        X[slot, size:] = bags.X[rows.start]
-        known_part[slot, :size] = known[rows]
+        size, begin = rows.stop - rows.start, first[slot] * batch.size
+        end = begin + -(-size // batch.size) * batch.size
+        X[begin : begin + size], weight[begin : begin + size] = bags.X[rows], bags.weight[rows]
+        X[begin + size : end] = bags.X[rows.start]
+        known_part[begin : begin + size] = known[rows]
         ys[slot], auxs[slot], valid[slot] = y[position], aux[position], 1.0
-    drawn = _draw(X, weight, random_state) if batch.residual == "subset" else None
-    return Chunk(X, weight, known_part, ys, auxs, valid, at, drawn, batch.residual)
+        if drawn is not None:
+            drawn[slot] = _draw(bags.X[rows], bags.weight[rows], levels)
+    shape = (-1, batch.size)
+    return Chunk(
+        X=X.reshape(*shape, bags.n_features),
+        weight=weight.reshape(shape),
+        known=known_part.reshape(shape),
+        y=ys,
+        aux=auxs,
+        valid=valid,
+        position=at,
+        drawn=drawn,
+        tiles=tiles,
+        residual=batch.residual,
+    )
 
 
-def _draw(X: np.ndarray, weight: np.ndarray, random_state: int) -> np.ndarray:
+def _lay_tiles(sizes: np.ndarray, n_bags: int, n_tiles: int) -> Tiles:
+    """Tiles of each bag one after the other; padded bags have one each, the last of all bags what is left."""
+    counts = np.ones(n_bags, dtype=np.int32)
+    counts[: len(sizes)] = -(-sizes // TILE)
+    counts[-1] += n_tiles - counts.sum()
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int32)
+    return Tiles(np.repeat(np.arange(n_bags, dtype=np.int32), counts), first)
+
+
+def _draw(X: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Positions drawn with replacement, probability proportional to weight, whatever the order of the rows."""
-    levels = np.random.default_rng(random_state).random(SUBSET_SIZE)
-    drawn = np.empty((len(weight), SUBSET_SIZE), dtype=np.int32)
-    for slot in range(len(weight)):
-        order = np.lexsort((weight[slot], *X[slot].T))
-        cumulative = np.cumsum(weight[slot][order])
-        drawn[slot] = order[np.searchsorted(cumulative, levels * cumulative[-1], side="right").clip(max=len(order) - 1)]
-    return drawn
+    order = np.lexsort((weight, *X.T))
+    cumulative = np.cumsum(weight[order])
+    return order[np.searchsorted(cumulative, levels * cumulative[-1], side="right").clip(max=len(order) - 1)]
 
 
 def make_chunks(
@@ -164,7 +238,9 @@ def make_chunks(
     residual: str = "auto",
     max_elements: float = CACHED,
     random_state: int = 0,
+    n_columns: int = 64,
+    tiled: bool = True,
 ) -> list[Chunk]:
-    """All bags as padded chunks."""
-    batches = plan_batches(bags.sizes, residual, max_elements)
+    """All bags as padded chunks; without `tiled` each bag fills one row of the arrays."""
+    batches = plan_batches(bags.sizes, residual, max_elements, n_columns, tiled)
     return [make_chunk(bags, batch, y, aux, known, random_state) for batch in batches]

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from vbagg.links import Link
-from vbagg.moments import FAST, Pixels, bag_mean, marginals, pixel_moments, residual_share
+from vbagg.moments import FAST, Pixels, bag_mean, marginals, pixel_moments, residual_share, sum_tiles
 
 Array = jax.Array
 BLOCK = 16
@@ -33,7 +33,7 @@ def draw_totals(
     mean, variance, F = marginals(staged, mu, factor)
     M = bag_mean(link, staged, mean, variance)
     own_factor = _residual_factor(staged) if staged.residual == "exact" else None
-    add_share = None if own_factor is not None else _bag_residual(link, staged, mu, factor, mean, variance, F)
+    add_share = None if own_factor is not None else _bag_residual(link, staged, mu, factor, mean, variance)
     half = BLOCK // 2 if antithetic else BLOCK
 
     def mirrored(key: Array, shape: tuple[int, ...], dtype: jnp.dtype) -> Array:
@@ -48,7 +48,8 @@ def draw_totals(
             rates = link.value(f + own_factor @ mirrored(own, F.shape[:2], FAST))
         else:
             rates = link.mean(f, staged.residual_diagonal[..., None])
-        totals = jnp.einsum("bn,bns->sb", staged.weight.astype(jnp.float64), rates.astype(jnp.float64))
+        totals = jnp.einsum("tn,tns->ts", staged.weight.astype(jnp.float64), rates.astype(jnp.float64))
+        totals = sum_tiles(staged.tiles, totals).T
         if add_share is not None:
             totals = add_share(totals, mirrored(own, M.shape, jnp.float64).T)
         return totals
@@ -59,10 +60,10 @@ def draw_totals(
 
 
 def _bag_residual(
-    link: Link, staged: Pixels, mu: Array, factor: Array, mean: Array, variance: Array, F: Array
+    link: Link, staged: Pixels, mu: Array, factor: Array, mean: Array, variance: Array
 ) -> Callable[[Array, Array], Array]:
     """Function that gives totals (s, b) the residual's variance: a log-normal factor for positive rates, else a sum."""
-    share = residual_share(link, staged, link.slope(mean, variance), variance, F)
+    share = residual_share(link, staged, link.slope(mean, variance), variance, factor)
     if link.name == "identity":
         return lambda totals, z: totals + jnp.sqrt(share) * z
     M, V = pixel_moments(link, staged, mu, factor)

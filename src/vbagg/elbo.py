@@ -21,10 +21,12 @@ from vbagg.moments import (
     Collapsed,
     Pixels,
     collapsed_moments,
+    logsumexp_bags,
     marginals,
     pixel_moments,
     stage_collapsed,
     stage_pixels,
+    sum_tiles,
 )
 
 Array = jax.Array
@@ -115,14 +117,15 @@ def lemma1(spec: Spec, staged: Pixels, mu: Array, factor: Array) -> tuple[Array,
     """Bag means and the single-individual expectations that the likelihood's bound asks for."""
     mean, variance, _ = marginals(staged, mu, factor)
     mean, variance, weight = (a.astype(jnp.float64) for a in (mean, variance, staged.weight))
-    M = jnp.sum(weight * spec.link.mean(mean, variance), axis=-1)
+    tiles = staged.tiles
+    M = sum_tiles(tiles, jnp.sum(weight * spec.link.mean(mean, variance), axis=-1))
     if spec.likelihood.name == "exponential":
         # xi = E exp(-f)
-        return M, Lemma1(reciprocal=1 / jnp.sum(weight * jnp.exp(mean - variance / 2), axis=-1))
-    log_total = jax.nn.logsumexp(spec.link.expected_log(mean, variance), b=weight, axis=-1)
+        return M, Lemma1(reciprocal=1 / sum_tiles(tiles, jnp.sum(weight * jnp.exp(mean - variance / 2), axis=-1)))
+    log_total = logsumexp_bags(tiles, spec.link.expected_log(mean, variance), weight)
     if spec.link.name != "logistic":
         return M, Lemma1(log_total)
-    return M, Lemma1(log_total, jax.nn.logsumexp(spec.link.expected_log(-mean, variance), b=weight, axis=-1))
+    return M, Lemma1(log_total, logsumexp_bags(tiles, spec.link.expected_log(-mean, variance), weight))
 
 
 def _with_control_variate(log_prob, M: Array, totals: Array) -> Array:

@@ -5,7 +5,7 @@ By Price's theorem the covariance of two rates is
     cov(Psi(f_i), Psi(f_j)) = sum_k E Psi^(k)(f_i) E Psi^(k)(f_j) S_ij^k / k!
 
 so the slope `E Psi'(f)` carries the first order of every link. With `a_ij = A_i Sigma A_j^T` the landmarks' share
-of `S_ij`, `low_rank_total` sums `low_rank_pair` over all pairs of a bag without visiting pairs.
+of `S_ij`, `low_rank_pair` is what can be summed over all pairs of a bag without visiting pairs.
 """
 
 from __future__ import annotations
@@ -57,13 +57,8 @@ class Link:
         return first_order
 
     def low_rank_pair(self, slope_i: Array, slope_j: Array, a: Array) -> Array:
-        """Part of the covariance that `low_rank_total` accounts for."""
+        """Part of the covariance that the sums of a bag's features account for."""
         return slope_i * slope_j * a
-
-    def low_rank_total(self, weight: Array, slope: Array, F: Array) -> Array:
-        """Sum of `w_i w_j low_rank_pair(i, j)` over the pairs of each bag, from `F = A chol(Sigma)`."""
-        direction = jnp.einsum("bn,bnm->bm", weight * slope, F)
-        return jnp.sum(direction**2, axis=-1)
 
 
 def _quadratic(u: Array, S: Array) -> Array:
@@ -145,11 +140,6 @@ class Square(Link):
 
     def low_rank_pair(self, slope_i: Array, slope_j: Array, a: Array) -> Array:  # noqa: D102
         return self.covariance(slope_i, slope_j, a)
-
-    def low_rank_total(self, weight: Array, slope: Array, F: Array) -> Array:  # noqa: D102
-        # 2 tr((P A Sigma A^T)^2) = 2 ||F^T P F||^2
-        gram = jnp.einsum("bnm,bn,bnl->bml", F, weight, F)
-        return super().low_rank_total(weight, slope, F) + 2 * jnp.sum(gram**2, axis=(-2, -1))
 
 
 @dataclass(frozen=True)

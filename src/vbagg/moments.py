@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vbagg.chunks import Chunk
+from vbagg.chunks import Chunk, Tiles
 from vbagg.features import Basis, FeatureMap, features, residual_block, residual_diagonal
 from vbagg.links import Link
 
@@ -32,9 +32,10 @@ FAST = jnp.float32
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Pixels:
-    """Features and residuals of the individuals of a chunk, in float32."""
+    """Features and residuals of the individuals of a chunk, tile by tile, in float32."""
 
     A: Array
+    """(t, n, m)"""
     known: Array
     weight: Array
     residual_diagonal: Array
@@ -43,6 +44,7 @@ class Pixels:
     block_weight: Any
     """(b, j, j) weights of pairs of drawn individuals."""
     drawn: Array | None
+    tiles: Tiles | None
     residual: str = field(metadata={"static": True})
 
 
@@ -63,20 +65,41 @@ class Collapsed:
     t: Array
 
 
+def sum_tiles(tiles: Tiles | None, values: Array) -> Array:
+    """Sums of bags (b, ...) from those of their tiles (t, ...)."""
+    if tiles is None:
+        return values
+    return jax.ops.segment_sum(values, tiles.owner, len(tiles.first), indices_are_sorted=True)
+
+
+def logsumexp_bags(tiles: Tiles | None, values: Array, weight: Array) -> Array:
+    """`log sum_i w_i exp(x_i)` of each bag from values and weights (t, n)."""
+    if tiles is None:
+        return jax.nn.logsumexp(values, b=weight, axis=-1)
+    inside = jnp.where(weight > 0, values, -jnp.inf)
+    largest = jax.ops.segment_max(jnp.max(inside, axis=-1), tiles.owner, len(tiles.first), indices_are_sorted=True)
+    largest = jax.lax.stop_gradient(largest)
+    scaled = jnp.where(weight > 0, weight * jnp.exp(values - largest[tiles.owner, None]), 0.0)
+    return jnp.log(sum_tiles(tiles, jnp.sum(scaled, axis=-1))) + largest
+
+
 def pair_weights(chunk: Chunk) -> Array:
     """Weights of the pairs: `w_i w_j` among all individuals, or the unbiased weight of distinct drawn ones."""
     if chunk.drawn is None:
         return chunk.weight[:, :, None] * chunk.weight[:, None, :]
     j = chunk.drawn.shape[1]
     distinct = chunk.drawn[:, :, None] != chunk.drawn[:, None, :]
-    scale = jnp.sum(chunk.weight, axis=1) ** 2 / (j * (j - 1))
+    scale = sum_tiles(chunk.tiles, jnp.sum(chunk.weight, axis=1)) ** 2 / (j * (j - 1))
     return jnp.where(distinct, scale[:, None, None], 0.0)
 
 
-def _take(values: Array, drawn: Array | None) -> Array:
-    if drawn is None:
+def _take(values: Array, of: Chunk | Pixels) -> Array:
+    """Rows (b, j, ...) of the drawn individuals, of all where none are drawn, from those of tiles (t, n, ...)."""
+    if of.drawn is None:
         return values
-    return jax.vmap(lambda v, index: v[index])(values, drawn)
+    t, n = values.shape[:2]
+    first = jnp.arange(t) if of.tiles is None else of.tiles.first
+    return values.reshape(t * n, *values.shape[2:])[first[:, None] * n + of.drawn]
 
 
 def _bag_features(feature_map: FeatureMap, basis: Basis, X: Array) -> tuple[Array, Array]:
@@ -89,7 +112,7 @@ def _bag_features(feature_map: FeatureMap, basis: Basis, X: Array) -> tuple[Arra
 def _pair_residuals(feature_map: FeatureMap, basis: Basis, chunk: Chunk, A: Array) -> Array:
     block = jax.vmap(lambda x, a: residual_block(feature_map, basis, x, a))
     # a small difference of large numbers: float64, then rounded
-    return block(_take(chunk.X, chunk.drawn), _take(A, chunk.drawn)).astype(FAST)
+    return block(_take(chunk.X, chunk), _take(A, chunk)).astype(FAST)
 
 
 def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk, pairs: bool = True) -> Pixels:
@@ -104,6 +127,7 @@ def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk, pairs: boo
         None if residual == "diagonal" else _pair_residuals(feature_map, basis, chunk, A),
         pair_weights(chunk).astype(FAST) if residual == "subset" else None,
         chunk.drawn,
+        chunk.tiles,
         residual,
     )
 
@@ -113,12 +137,16 @@ def stage_collapsed(feature_map: FeatureMap, basis: Basis, chunk: Chunk, quadrat
     A, diagonal = _bag_features(feature_map, basis, chunk.X)
     A = jnp.concatenate([A, chunk.known[..., None]], axis=-1)
     w, w2 = chunk.weight, chunk.weight**2
-    s, t = jnp.einsum("bn,bn->b", w2, diagonal), jnp.einsum("bn,bn->b", w2, diagonal**2)
+
+    def bag_sum(equation: str, *factors: Array) -> Array:
+        return sum_tiles(chunk.tiles, jnp.einsum(equation, *factors))
+
+    s, t = bag_sum("tn,tn->t", w2, diagonal), bag_sum("tn,tn->t", w2, diagonal**2)
     G: Any = None
     H: Any = None
     if quadratic:
-        G = jnp.einsum("bnm,bn,bnl->bml", A, w, A)
-        H = jnp.einsum("bnm,bn,bnl->bml", A, w2 * diagonal, A)
+        G = bag_sum("tnm,tn,tnl->tml", A, w, A)
+        H = bag_sum("tnm,tn,tnl->tml", A, w2 * diagonal, A)
     if chunk.residual != "diagonal":
         R = _pair_residuals(feature_map, basis, chunk, A[..., :-1])
         off_diagonal = 1.0 - jnp.eye(R.shape[-1], dtype=FAST)
@@ -126,9 +154,9 @@ def stage_collapsed(feature_map: FeatureMap, basis: Basis, chunk: Chunk, quadrat
         s = s + jnp.sum(weighted, axis=(-2, -1))
         t = t + jnp.sum(weighted * R, axis=(-2, -1))
         if quadratic:
-            A_pairs = _take(A, chunk.drawn).astype(FAST)
+            A_pairs = _take(A, chunk).astype(FAST)
             H = H + jnp.einsum("bim,bil->bml", A_pairs, weighted @ A_pairs)
-    return Collapsed(jnp.einsum("bn,bnm->bm", w, A), s, G, H, jnp.einsum("bn,bn->b", w, diagonal), t)
+    return Collapsed(bag_sum("tn,tnm->tm", w, A), s, G, H, bag_sum("tn,tn->t", w, diagonal), t)
 
 
 def marginals(staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array, Array]:
@@ -140,7 +168,20 @@ def marginals(staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array, A
 
 def bag_mean(link: Link, staged: Pixels, mean: Array, variance: Array) -> Array:
     """`M = sum_i w_i E Psi(f_i)`, summed in float64."""
-    return jnp.sum((staged.weight * link.mean(mean, variance)).astype(jnp.float64), axis=-1)
+    rates = (staged.weight * link.mean(mean, variance)).astype(jnp.float64)
+    return sum_tiles(staged.tiles, jnp.sum(rates, axis=-1))
+
+
+def _direction(staged: Pixels, slope: Array) -> Array:
+    """`sum_i w_i slope_i A_i` (b, m)."""
+    return sum_tiles(staged.tiles, jnp.einsum("tn,tnm->tm", staged.weight * slope, staged.A))
+
+
+def _drawn_pairs(staged: Pixels, slope: Array, factor: Array) -> tuple[Array, Array, Array]:
+    """Slopes of both and the landmarks' covariance (b, j, j) of pairs of drawn individuals."""
+    # the rows of A are constant here: taking those of F would scatter its gradient
+    F, own = _take(staged.A, staged) @ factor.astype(FAST), _take(slope, staged)
+    return own[:, :, None], own[:, None, :], jnp.einsum("bim,bjm->bij", F, F)
 
 
 def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array]:
@@ -151,14 +192,16 @@ def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple
     if staged.residual == "exact":
         S = staged.block_residual + jnp.einsum("bim,bjm->bij", F, F)
         return M, _floored(link.bag_variance(staged.weight, slope, S), M)
-    V = link.low_rank_total(staged.weight, slope, F)
-    a = jnp.sum(F**2, axis=-1)
+    V = jnp.sum((_direction(staged, slope) @ factor.astype(FAST)) ** 2, axis=-1)
+    if link.name == "square":
+        # 2 tr((P A Sigma A^T)^2) = 2 ||F^T P F||^2
+        gram = sum_tiles(staged.tiles, jnp.einsum("tnm,tn,tnl->tml", F, staged.weight, F))
+        V = V + 2 * jnp.sum(gram**2, axis=(-2, -1))
+    a = variance - staged.residual_diagonal
     own = link.covariance(slope, slope, variance) - link.low_rank_pair(slope, slope, a)
-    V = V + jnp.sum(staged.weight**2 * own, axis=-1)
+    V = V + sum_tiles(staged.tiles, jnp.sum(staged.weight**2 * own, axis=-1))
     if staged.residual == "subset":
-        F, slope = _take(F, staged.drawn), _take(slope, staged.drawn)
-        a = jnp.einsum("bim,bjm->bij", F, F)
-        slope_i, slope_j = slope[:, :, None], slope[:, None, :]
+        slope_i, slope_j, a = _drawn_pairs(staged, slope, factor)
         pair = link.covariance(slope_i, slope_j, staged.block_residual + a) - link.low_rank_pair(slope_i, slope_j, a)
         V = V + jnp.sum(staged.block_weight * pair, axis=(-2, -1))
     return M, _floored(V, M)
@@ -188,17 +231,17 @@ def collapsed_moments(staged: Collapsed, mu: Array, factor: Array) -> tuple[Arra
     return M, V
 
 
-def residual_share(link: Link, staged: Pixels, slope: Array, variance: Array, F: Array) -> Array:
+def residual_share(link: Link, staged: Pixels, slope: Array, variance: Array, factor: Array) -> Array:
     """Variance that the residual adds to each bag's total, over the pairs of a `diagonal` or `subset` residual."""
 
     def added(slope_i: Array, slope_j: Array, S: Array, a: Array) -> Array:
         return link.covariance(slope_i, slope_j, S) - link.covariance(slope_i, slope_j, a)
 
-    share = jnp.sum(staged.weight**2 * added(slope, slope, variance, jnp.sum(F**2, axis=-1)), axis=-1)
+    own = staged.weight**2 * added(slope, slope, variance, variance - staged.residual_diagonal)
+    share = sum_tiles(staged.tiles, jnp.sum(own, axis=-1))
     if staged.residual == "subset":
-        F, slope = _take(F, staged.drawn), _take(slope, staged.drawn)
-        a = jnp.einsum("bim,bjm->bij", F, F)
-        pairs = added(slope[:, :, None], slope[:, None, :], staged.block_residual + a, a)
+        slope_i, slope_j, a = _drawn_pairs(staged, slope, factor)
+        pairs = added(slope_i, slope_j, staged.block_residual + a, a)
         share = share + jnp.sum(staged.block_weight * pairs, axis=(-2, -1))
     return jnp.maximum(share, 0.0).astype(jnp.float64)
 
@@ -213,11 +256,10 @@ def mean_and_jacobian(link: Link, staged: Pixels | Collapsed, mu: Array) -> tupl
         return Gv @ v + staged.r, 2 * Gv[:, :-1]
     f = staged.known + staged.A @ mu.astype(FAST)
     T = bag_mean(link, staged, f, staged.residual_diagonal)
-    slope = staged.weight * link.slope(f, staged.residual_diagonal)
-    return T, jnp.einsum("bn,bnm->bm", slope, staged.A).astype(jnp.float64)
+    return T, _direction(staged, link.slope(f, staged.residual_diagonal)).astype(jnp.float64)
 
 
 def bag_directions(link: Link, staged: Pixels, mu: Array, factor: Array) -> Array:
     """`b_a = sum_i w_i E Psi'(f_i) A_i` (b, m): the first-order covariance of two bags is `b_a Sigma b_c^T`."""
     mean, variance, _ = marginals(staged, mu, factor)
-    return jnp.einsum("bn,bnm->bm", staged.weight * link.slope(mean, variance), staged.A).astype(jnp.float64)
+    return _direction(staged, link.slope(mean, variance)).astype(jnp.float64)

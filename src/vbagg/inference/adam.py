@@ -81,7 +81,7 @@ def run_adam(
 
 
 def merge_chunks(chunks: list[Chunk]) -> Chunk:
-    """All bags in one padded chunk, so that any of them can share a mini-batch."""
+    """All bags in one padded chunk without tiles, so that any of them can share a mini-batch."""
     size = max(chunk.shape[1] for chunk in chunks)
 
     def merged(name: str) -> np.ndarray | None:
@@ -99,7 +99,7 @@ def merge_chunks(chunks: list[Chunk]) -> Chunk:
         return np.concatenate(parts)
 
     names = ("X", "weight", "known", "y", "aux", "valid", "position", "drawn")
-    return Chunk(**{name: merged(name) for name in names}, residual=chunks[0].residual)
+    return Chunk(**{name: merged(name) for name in names}, tiles=None, residual=chunks[0].residual)
 
 
 def _as_fit(problem: Problem, objective: NegativeElbo, state: Any, run: Run | None) -> Fit:

@@ -115,7 +115,7 @@ class Problem:
             return True
         n, m = chunk.shape[1], self.n_features
         direct, collapsed = n * m * m + n * n * m * (chunk.residual == "exact"), 2 * m**3
-        total = sum(c.shape[0] for c in self.chunks)
+        total = sum(len(c.y) for c in self.chunks)
         return self.spec.link.name == "square" and collapsed < direct and 16 * total * m * m < self.memory
 
     def at(self, parameters: Parameters, jitter: tuple[float, ...] | None = None) -> StagedProblem:

@@ -137,7 +137,8 @@ class Fitted:
         used, rows_offset = drop_inert(bags, offset)
         ones = np.ones(len(bags))
         ready, known = self.frame.standardised(used, rows_offset)
-        return make_chunks(ready, ones, ones, known, self.residual, random_state=self.random_state)
+        n_columns = max(len(member.q.mu) for member in self.members)
+        return make_chunks(ready, ones, ones, known, self.residual, random_state=self.random_state, n_columns=n_columns)
 
     def _bag_posterior(self, chunks: list[Chunk]) -> BagPosterior:
         moments: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}

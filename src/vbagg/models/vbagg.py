@@ -18,6 +18,7 @@ from vbagg.bags import Bags
 from vbagg.chunks import Chunk, make_chunks, uniform_residual
 from vbagg.elbo import APPROXIMATIONS
 from vbagg.errors import ConvergenceWarning, unknown_name
+from vbagg.features import feature_count
 from vbagg.inference import Adam, Fit, Problem, Validator, average, get_inference, run_adam
 from vbagg.kernels import Kernel, Prior
 from vbagg.likelihoods import Likelihood, get_likelihood
@@ -140,7 +141,14 @@ class VBAgg(BagModel):
         validator, stopper = scorer(validation, "validation"), scorer(early_stop, "early_stop")
         with jax.enable_x64(True):
             start = setup.start_parameters(spec, self.landmarks, used, frame.scaler, self.random_state)
-            chunked = partial(make_chunks, y=data.y, aux=data.aux, random_state=self.random_state)
+            chunked = partial(
+                make_chunks,
+                y=data.y,
+                aux=data.aux,
+                random_state=self.random_state,
+                n_columns=feature_count(start.landmarks, spec.feature_map),
+                tiled=not isinstance(inference, Adam),
+            )
             ready, known = frame.standardised(used, data.offset)
             chunks = chunked(ready, known=known, residual=residual)
             problem = Problem(spec, chunks, start.landmarks, memory)

@@ -6,14 +6,20 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import vbagg
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
 
 DONE = "stage.json"
 LOG = "run.log"
@@ -49,10 +55,10 @@ class RunFolder:
         fresh = self.path / f".{stage}-{os.getpid()}"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
-        began = time.time()
+        cost = Cost()
         try:
             yield fresh
-            facts = {"fingerprint": fingerprint, "seconds": time.time() - began, "version": vbagg.__version__}
+            facts = {"fingerprint": fingerprint, "version": vbagg.__version__, **cost.so_far()}
             (fresh / DONE).write_text(json.dumps(facts) + "\n", encoding="utf-8")
             self._replace(stage, fresh)
         finally:
@@ -81,6 +87,22 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / LOG).open("a", encoding="utf-8") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Time since it was made, and the memory of the process."""
+
+    wall: float = field(default_factory=time.perf_counter)
+    cpu: float = field(default_factory=time.process_time)
+
+    def so_far(self) -> dict[str, float]:
+        """Seconds on the clock and of the processors, and the most memory that the process had so far in GB."""
+        cost = {"seconds": time.perf_counter() - self.wall, "cpu_seconds": time.process_time() - self.cpu}
+        if resource is not None:
+            unit = 1 if sys.platform == "darwin" else 1024
+            cost["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+        return {name: round(value, 3) for name, value in cost.items()}
 
 
 def fingerprint(parts: Mapping[str, Any]) -> str:
