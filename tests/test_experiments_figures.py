@@ -7,6 +7,7 @@ import pytest
 from matplotlib.image import imread
 from sklearn.datasets import make_swiss_roll
 
+from vbagg.drawing import save
 from vbagg.experiments import figures, pictures
 from vbagg.experiments.figures import (
     Marks,
@@ -17,7 +18,7 @@ from vbagg.experiments.figures import (
     roll_scatter,
     roll_side,
 )
-from vbagg.experiments.plotting import method_style, save
+from vbagg.experiments.plotting import method_style
 
 METHODS = ("VBAgg-Sq", "VBAgg-Exp", "Constant", "Bag-pixel")
 

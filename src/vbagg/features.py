@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -17,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
+from vbagg.compiling import lightly
 from vbagg.kernels import Kernel, Linear
 
 Array = Any  # NumPy before a compiled function, JAX inside
@@ -56,7 +56,7 @@ def make_basis(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple, 
     return Basis(kernel_params, landmarks, tuple(inverses))
 
 
-@partial(jax.jit, static_argnums=0)
+@lightly(static_argnums=0)
 def compiled_basis(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple, jitter: tuple) -> Basis:
     """`make_basis`, compiled."""
     return make_basis(feature_map, kernel_params, landmarks, jitter)
@@ -75,7 +75,7 @@ def needed_jitter(feature_map: FeatureMap, kernel_params: tuple, landmarks: tupl
     return tuple(chosen)
 
 
-@partial(jax.jit, static_argnums=0)
+@lightly(static_argnums=0)
 def _kernel_matrix(component: Kernel, params: tuple, Z: Array) -> Array:
     return component.matrix(params, Z, Z)
 

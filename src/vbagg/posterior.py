@@ -16,6 +16,7 @@ import numpy as np
 
 from vbagg import laws
 from vbagg.chunks import Chunk
+from vbagg.compiling import lightly
 from vbagg.draws import draw_totals
 from vbagg.elbo import Spec
 from vbagg.errors import NoUncertaintyError
@@ -173,14 +174,14 @@ def draw_rows(
     return out
 
 
-@partial(jax.jit, static_argnames="spec")
+@lightly(static_argnames="spec")
 def _bag_moments(spec: Spec, basis: Basis, mu, factor, chunk: Chunk):
     staged = stage_pixels(spec.feature_map, basis, chunk)
     M, V = pixel_moments(spec.link, staged, mu, factor)
     return M, V, bag_directions(spec.link, staged, mu, factor)
 
 
-@partial(jax.jit, static_argnames="spec")
+@lightly(static_argnames="spec")
 def _bag_draws(spec: Spec, basis: Basis, mu, factor, chunk: Chunk, seed):
     staged = stage_pixels(spec.feature_map, basis, chunk)
     stream = chunk.position[0]

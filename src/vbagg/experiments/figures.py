@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vbagg.drawing import new_figure, save
 from vbagg.experiments.pictures import Marks, map_panels, roll_scatter, roll_side
-from vbagg.experiments.plotting import in_order, mean_and_spread, method_style, new_figure, save, spread_note
+from vbagg.experiments.plotting import in_order, mean_and_spread, method_style, spread_note
 from vbagg.metrics import LEVELS
 
 if TYPE_CHECKING:

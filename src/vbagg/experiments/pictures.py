@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vbagg.drawing import colour_bar, colour_norm, new_figure, panel_layout, save
 from vbagg.errors import unknown_name
-from vbagg.experiments.plotting import new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
 
 Floats = NDArray[np.float64]
 
@@ -124,14 +122,14 @@ def roll_scatter(
     """
     values = {title: np.asarray(panel, dtype=float) for title, panel in panels.items()}
     points, order = roll_side(bags_X, next(iter(values.values())) if rate is None else rate)
-    down, across = _layout(len(values), columns)
+    down, across = panel_layout(len(values), columns)
     figure = new_figure(4.1 * across, 3.2 * down, fixed_aspect=True)
     grid = figure.subplots(down, across, squeeze=False).ravel()
     scales = _scales(values, same_scale, (), colour_maps or {})
     for axes, (title, panel) in zip(grid, values.items(), strict=False):
         dots = axes.scatter(*points[order].T, c=panel[order], s=3, linewidths=0, rasterized=True, **scales[title])
         axes.set(title=title, aspect="equal")
-        _colour_bar(axes, dots, panel, _unit(units, title))
+        colour_bar(axes, dots, panel, _unit(units, title))
     for axes in grid:
         axes.axis("off")
     return save(figure, path)
@@ -186,7 +184,7 @@ def map_panels(
     values = {title: np.asarray(raster, dtype=float) for title, raster in rasters.items()}
     logarithmic = tuple(values) if log is True else tuple(log or ())
     scales = _scales(values, same_scale, logarithmic, colour_maps or {})
-    down, across = _layout(len(values), columns)
+    down, across = panel_layout(len(values), columns)
     height = 3.4 * (extent[3] - extent[2]) / (extent[1] - extent[0])
     figure = new_figure(4.8 * across, (height + 0.9) * down + (0.4 if marks else 0.0), fixed_aspect=True)
     grid = figure.subplots(down, across, squeeze=False).ravel()
@@ -195,7 +193,7 @@ def map_panels(
         shown = np.maximum(raster, scales[title]["norm"].vmin) if title in logarithmic else raster
         image = axes.imshow(shown, extent=extent, origin="upper", interpolation="nearest", **scales[title])
         axes.set(title=title, xlabel="east (km)", ylabel="north (km)", aspect="equal")
-        _colour_bar(axes, image, raster, _unit(units, title))
+        colour_bar(axes, image, raster, _unit(units, title))
         if marks is not None:
             _mark(axes, marks)
     for axes in grid[len(values) :]:
@@ -218,12 +216,6 @@ def _mark(axes: Axes, marks: Marks) -> None:
         axes.scatter(x, y, marker="x", s=46, color="white", linewidths=3.0)
         axes.scatter(x, y, marker="x", s=40, color="black", linewidths=1.4, label=marks.point_label)
     axes.set(xlim=limits[0], ylim=limits[1])
-
-
-def _layout(count: int, columns: int) -> tuple[int, int]:
-    """Rows, and columns that fill them evenly."""
-    down = -(-count // columns)
-    return down, -(-count // down)
 
 
 def _unit(units: str | Mapping[str, str], title: str) -> str:
@@ -251,7 +243,7 @@ def _scales(
         alone = together and title not in together
         colours = colour_maps.get(title, "buda" if alone else "batlow")
         group = [values[other] for other in together] if title in together else [values[title]]
-        norm = _norm(_limiting(group), title in logarithmic, colours.removesuffix("_r") in _DIVERGING)
+        norm = colour_norm(_limiting(group), title in logarithmic, colours.removesuffix("_r") in _DIVERGING)
         result[title] = {"cmap": getattr(cmcrameri.cm, colours), "norm": norm}
     return result
 
@@ -261,31 +253,3 @@ def _limiting(group: Sequence[Floats]) -> Floats:
     finite = [values[np.isfinite(values)] for values in group]
     usual = [np.quantile(values, [0.01, 0.99], method="nearest") for values in finite[1:] if values.size]
     return np.concatenate([finite[0], *usual])
-
-
-def _norm(values: Floats, logarithmic: bool, diverging: bool) -> Normalize:
-    from matplotlib.colors import LogNorm, Normalize
-
-    if logarithmic:
-        values = values[values > 0]
-        return LogNorm(*(_ends(values) if values.size else (0.1, 1.0)))
-    low, high = _ends(values) if values.size else (0.0, 1.0)
-    if diverging:
-        high = max(abs(low), abs(high))
-        low = -high
-    return Normalize(low, high)
-
-
-def _ends(values: Floats) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
-
-
-def _colour_bar(axes: Axes, shown: ScalarMappable, values: Floats, label: str) -> None:
-    """A bar whose ends are pointed where values lie beyond the scale."""
-    low, high = _ends(values[np.isfinite(values)]) if np.isfinite(values).any() else (0.0, 0.0)
-    bottom, top = shown.get_clim()
-    assert bottom is not None
-    assert top is not None
-    beyond = low < bottom, high > top
-    extend = {(True, True): "both", (True, False): "min", (False, True): "max"}.get(beyond, "neither")
-    axes.figure.colorbar(shown, ax=axes, label=label, shrink=0.85, extend=extend)

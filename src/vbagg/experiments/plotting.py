@@ -1,16 +1,14 @@
-"""What all figures share: colours of methods, saving in one piece, captions."""
+"""What the figures of experiments share: colours of methods, means with spread, captions."""
 
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, which the colour-blind can tell apart, by family and link
 _COLOURS = {
@@ -32,22 +30,6 @@ _MARKERS = {"vbagg": "o", "nystrom": "s", "nn": "^", "bag-pixel": "D", "constant
 _OTHER_MARKERS = ("P", "X", "<", ">", "p", "h")
 _VARIANT_LINES: dict[str, Any] = {"obj": "--", "adam": ":"}
 _OTHER_LINES: tuple[Any, ...] = ("-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
-
-
-def new_figure(width: float, height: float, fixed_aspect: bool = False) -> Figure:
-    """An empty figure, in inches; ``fixed_aspect`` packs panels that keep their shape."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="compressed" if fixed_aspect else "constrained")
-
-
-def save(figure: Figure, path: Path | str) -> Path:
-    """Save under a temporary name and move into place."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
-    figure.savefig(temporary, dpi=150)
-    temporary.replace(path)
-    return path
 
 
 def method_style(name: str) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vbagg.experiments.pictures import _layout
-from vbagg.experiments.plotting import new_figure, save
+from vbagg.drawing import new_figure, panel_layout, save
 from vbagg.geo.relevance import weighted_quantile
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ def plot_partial_dependence(
     columns
         Largest number of panels in a row.
     """
-    down, across = _layout(len(curves), columns)
+    down, across = panel_layout(len(curves), columns)
     figure = new_figure(0.6 + 3.5 * across, 0.5 + 3.0 * down)
     grid = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
     weight = prepared.pixels["weight"].to_numpy(dtype=np.float64)

@@ -14,8 +14,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from vbagg.experiments.pictures import _colour_bar, _norm
-from vbagg.experiments.plotting import new_figure, save
+from vbagg.drawing import colour_bar, colour_norm, new_figure, save
 from vbagg.geo.bands import opened
 from vbagg.geo.cog import small_cache
 from vbagg.geo.grid import Bounds, Grid, is_geographic, unit
@@ -202,7 +201,7 @@ def _scale(values: Floats, style: Style, log: bool) -> dict[str, Any]:
     ends = np.quantile(finite, TAILS, method="nearest") if finite.size else finite
     if style.limits is not None:
         ends = np.asarray(style.limits, dtype=np.float64)
-    return {"cmap": getattr(cmcrameri.cm, style.colours), "norm": _norm(ends, log, diverging=False)}
+    return {"cmap": getattr(cmcrameri.cm, style.colours), "norm": colour_norm(ends, log, diverging=False)}
 
 
 def _shown(values: Floats, scale: dict[str, Any]) -> Floats:
@@ -214,7 +213,7 @@ def _bar(axes: Axes, shown: ScalarMappable, values: Floats, label: str, log: boo
     """Colour bar, with plain numbers where it is logarithmic."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    _colour_bar(axes, shown, values, label)
+    colour_bar(axes, shown, values, label)
     bar = shown.colorbar
     if log and bar is not None:
         low, high = shown.get_clim()

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from vbagg.chunks import Chunk
+from vbagg.compiling import LIGHT
 from vbagg.elbo import Parameters, Spec, Staged, data_term, stage
 from vbagg.features import feature_count, needed_jitter
 from vbagg.moments import mean_and_jacobian
 
 Array = jax.Array
-# matrix products come from a library: the lightest compilation takes half the time and costs a tenth at run time
-compiled = partial(partial, jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+LONG = 2e11
+"""Products of a feature with a weight, over all passes, from which loops should be compiled to run fast."""
+PASSES, PASSES_OF_A_SEARCH = 10, 100
+"""Passes over the data that the last solve of `q` takes, and a search for parameters."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +40,10 @@ class Gaussian:
         return 0.5 * float(np.sum(self.factor**2) + self.mu @ self.mu - len(self.mu) - log_det)
 
 
-@compiled(static_argnames=("spec", "collapse"))
 def _stage(spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, collapse: bool) -> Staged:
     return stage(spec, parameters, jitter, chunk, collapse)
 
 
-@compiled(static_argnames=("spec",))
 def _value_and_slopes(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> tuple[Array, tuple]:
     def value(mu: Array, factor: Array) -> Array:
         return data_term(spec, p, staged, mu, factor)
@@ -50,12 +51,10 @@ def _value_and_slopes(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Ar
     return jax.value_and_grad(value, argnums=(0, 1))(mu, factor)
 
 
-@compiled(static_argnames=("spec",))
 def _value(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> Array:
     return data_term(spec, p, staged, mu, factor)
 
 
-@compiled(static_argnames=("spec",))
 def _gauss_newton(spec: Spec, p: dict, staged: Staged, mu: Array) -> tuple[Array, Array, Array]:
     T, J = mean_and_jacobian(spec.link, staged.moments, mu)
 
@@ -67,7 +66,6 @@ def _gauss_newton(spec: Spec, p: dict, staged: Staged, mu: Array) -> tuple[Array
     return jnp.sum(staged.valid * value), J.T @ (staged.valid * slope), (J.T * weight) @ J
 
 
-@compiled(static_argnames=("spec",))
 def _parameter_slopes(
     spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, mu: Array, factor: Array
 ) -> Parameters:
@@ -76,6 +74,25 @@ def _parameter_slopes(
         return data_term(spec, parameters.likelihood, stage(spec, parameters, jitter, chunk, False), mu, factor)
 
     return jax.grad(value)(parameters)
+
+
+class Compiled(NamedTuple):
+    """The functions of a chunk."""
+
+    stage: Any
+    value_and_slopes: Any
+    value: Any
+    gauss_newton: Any
+    parameter_slopes: Any
+
+
+def _compile(**options: Any) -> Compiled:
+    functions = (_value_and_slopes, _value, _gauss_newton, _parameter_slopes)
+    others = (jax.jit(function, static_argnames=("spec",), **options) for function in functions)
+    return Compiled(jax.jit(_stage, static_argnames=("spec", "collapse"), **options), *others)
+
+
+QUICK_TO_COMPILE, QUICK_TO_RUN = _compile(**LIGHT), _compile()
 
 
 class Problem:
@@ -108,6 +125,13 @@ class Problem:
         """The problem itself and its rough one."""
         return [self] if self.rough is None else [self, self.rough]
 
+    @property
+    def compiled(self) -> Compiled:
+        """Functions compiled as befits the work ahead."""
+        passes = PASSES_OF_A_SEARCH if self.rough is None else PASSES
+        products = sum(chunk.weight.size for chunk in self.chunks) * self.n_features**2
+        return QUICK_TO_RUN if products * passes > LONG else QUICK_TO_COMPILE
+
     def _worth_collapsing(self, chunk: Chunk) -> bool:
         if self.spec.approximation not in ("matched", "taylor"):
             return False
@@ -130,7 +154,7 @@ class StagedProblem:
     """A problem with its parameters fixed: functions of `q` alone."""
 
     def __init__(self, problem: Problem, parameters: Parameters, jitter: tuple) -> None:
-        self.problem, self.spec = problem, problem.spec
+        self.problem, self.spec, self.compiled = problem, problem.spec, problem.compiled
         self.parameters, self.jitter = parameters, jitter
         self._kept: dict[int, Staged] = {}
         self._bytes = 0
@@ -139,7 +163,8 @@ class StagedProblem:
         if index in self._kept:
             return self._kept[index]
         problem = self.problem
-        staged = _stage(self.spec, self.parameters, self.jitter, problem.chunks[index], problem.collapse[index])
+        chunk, collapse = problem.chunks[index], problem.collapse[index]
+        staged = self.compiled.stage(self.spec, self.parameters, self.jitter, chunk, collapse)
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
         if self._bytes + size <= problem.memory:
             self._kept[index] = staged
@@ -156,22 +181,22 @@ class StagedProblem:
     def evaluate(self, q: Gaussian) -> tuple[float, np.ndarray, np.ndarray]:
         """ELBO and the data term's gradients in `mu` and the triangular factor."""
         self.problem.evaluations += 1
-        value, (d_mu, d_factor) = self._sum(_value_and_slopes, q.mu, q.factor)
+        value, (d_mu, d_factor) = self._sum(self.compiled.value_and_slopes, q.mu, q.factor)
         return float(value) - q.kl(), d_mu, np.tril(d_factor)
 
     def elbo(self, q: Gaussian) -> float:
         """ELBO alone."""
-        return float(self._sum(_value, q.mu, q.factor)) - q.kl()
+        return float(self._sum(self.compiled.value, q.mu, q.factor)) - q.kl()
 
     def gauss_newton(self, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Log posterior of the weights at `v`, its gradient, and the Gauss-Newton precision."""
-        value, slope, information = self._sum(_gauss_newton, v)
+        value, slope, information = self._sum(self.compiled.gauss_newton, v)
         return float(value) - 0.5 * float(v @ v), slope - v, information + np.eye(len(v))
 
     def parameter_slopes(self, q: Gaussian) -> Parameters:
         """Partial gradient of the ELBO in the parameters; the total one where `q` is optimal."""
         total = None
         for chunk in self.problem.chunks:
-            part = _parameter_slopes(self.spec, self.parameters, self.jitter, chunk, q.mu, q.factor)
+            part = self.compiled.parameter_slopes(self.spec, self.parameters, self.jitter, chunk, q.mu, q.factor)
             total = part if total is None else jax.tree.map(jnp.add, total, part)
         return jax.tree.map(np.asarray, total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -187,6 +187,21 @@ class Page:
         )
         return [
             text,
-            f"Kernel: {model.kernel_}",
+            _parameter_table(model.parameters_),
             Code(settings_text(self.run.settings, self.run.folder.path / SETTINGS)),
         ]
+
+
+def _parameter_table(parameters: Sequence[Mapping[str, Any]]) -> Table:
+    """Learnt parameters; those that all columns of a part share name the columns only if they are few."""
+    rows = []
+    for row in parameters:
+        columns = row.get("columns", ())
+        of = ", ".join(columns) if len(columns) <= 2 else f"all {len(columns)} covariates"
+        rows.append([row["kernel"] or "likelihood", row["parameter"], of, row["value"], row["user_value"]])
+    return Table(
+        ["part", "parameter", "of", "value", "in the units of the data"],
+        rows,
+        "Parameters that were learnt. Values count covariates in standard deviations and places in a common scale;"
+        " lengths of x and y are in kilometres in the last column.",
+    )

@@ -1,0 +1,68 @@
+"""What all figures share: size, panels, colours, saving in one piece."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+
+def new_figure(width: float, height: float, fixed_aspect: bool = False) -> Figure:
+    """An empty figure, in inches; ``fixed_aspect`` packs panels that keep their shape."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="compressed" if fixed_aspect else "constrained")
+
+
+def save(figure: Figure, path: Path | str) -> Path:
+    """Save under a temporary name and move into place."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
+    figure.savefig(temporary, dpi=150)
+    temporary.replace(path)
+    return path
+
+
+def panel_layout(count: int, columns: int) -> tuple[int, int]:
+    """Rows, and columns that fill them evenly."""
+    down = -(-count // columns)
+    return down, -(-count // down)
+
+
+def colour_norm(values: Floats, logarithmic: bool, diverging: bool) -> Normalize:
+    """From the least to the largest value; by logarithms, or symmetric about zero."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    if logarithmic:
+        values = values[values > 0]
+        return LogNorm(*(_ends(values) if values.size else (0.1, 1.0)))
+    low, high = _ends(values) if values.size else (0.0, 1.0)
+    if diverging:
+        high = max(abs(low), abs(high))
+        low = -high
+    return Normalize(low, high)
+
+
+def _ends(values: Floats) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
+
+
+def colour_bar(axes: Axes, shown: ScalarMappable, values: Floats, label: str) -> None:
+    """A bar whose ends are pointed where values lie beyond the scale."""
+    low, high = _ends(values[np.isfinite(values)]) if np.isfinite(values).any() else (0.0, 0.0)
+    bottom, top = shown.get_clim()
+    assert bottom is not None
+    assert top is not None
+    beyond = low < bottom, high > top
+    extend = {(True, True): "both", (True, False): "min", (False, True): "max"}.get(beyond, "neither")
+    axes.figure.colorbar(shown, ax=axes, label=label, shrink=0.85, extend=extend)

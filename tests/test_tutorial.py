@@ -1,0 +1,63 @@
+"""What README and tutorial tell users to type."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from vbagg.cli import app, main
+from vbagg.geo.country_files import write_country
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def commands(page):
+    """Arguments of every `vbagg ...` in the blocks of a page."""
+    found = []
+    for language, text in BLOCK.findall(page.read_text()):
+        if language == "":
+            for line in text.replace("\\\n", " ").splitlines():
+                for part in line.split("&&"):
+                    words = shlex.split(part, comments=True)
+                    if words[:1] == ["vbagg"]:
+                        found.append(words[1:])
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_have_options_that_exist(page):
+    group = typer.main.get_command(app)
+    told = commands(page)
+    assert len(told) >= 3
+    for name, *arguments in told:
+        group.commands[name].make_context(name, arguments)
+
+
+def test_links_of_the_pages_lead_somewhere():
+    for page in [*PAGES, *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::vbagg.errors.DataWarning")
+def test_the_tutorial_works_from_beginning_to_end(tmp_path, monkeypatch):
+    write_country(tmp_path / "data", scale=0.004, n_districts=40, n_health_areas=6)
+    monkeypatch.chdir(tmp_path / "data")
+    page = PAGES[1]
+    for name, *arguments in commands(page):
+        if name != "demo":
+            more = ["--landmarks", "12"] if name in ("run", "fit") else []
+            assert main([name, *arguments, *more]) == 0, (name, arguments)
+    blocks = [text for language, text in BLOCK.findall(page.read_text()) if language == "python"]
+    assert len(blocks) == 2
+    names: dict = {}
+    for text in blocks:
+        exec(text, names)
+    assert names["run"].pages()[0].exists()
+    assert len(names["areas"]) == 6
+    assert (tmp_path / "maps" / "rate_mean.tif").exists()
