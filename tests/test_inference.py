@@ -18,6 +18,7 @@ from vbagg.inference.search import maximise
 from vbagg.inference.weights import solve_weights
 from vbagg.likelihoods import NegativeBinomial, Normal, Poisson
 from vbagg.links import get_link
+from vbagg.models.setup import precision
 from vbagg.priors import make_log_prior
 
 
@@ -311,6 +312,39 @@ def test_newton_converges_and_reports_its_starts(newton):
     assert status.evaluations >= len(newton.history_)
     best = max(entry["objective"] for entry in newton.history_)
     assert max(status.starts) == pytest.approx(best, abs=0.02)
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Bags of 20 to 300 individuals on a curve, where features in single precision matter."""
+    rng = np.random.default_rng(6)
+    sizes = rng.integers(20, 300, 40)
+    X = rng.normal(size=(sizes.sum(), 3)) + np.repeat(rng.normal(size=(40, 3)), sizes, axis=0)
+    bags = Bags(X, np.repeat(np.arange(40), sizes), rng.exponential(1.0, len(X)))
+    return bags, rng.poisson(bags.sum_by_bag(bags.weight * np.exp(0.5 * np.sin(X[:, 0]) + 0.2 * X[:, 1]))).astype(float)
+
+
+def test_single_precision_changes_next_to_nothing(many):
+    double, single = (
+        vbagg.VBAgg(
+            "poisson", "exp", kernel=vbagg.kernels.RBF(ard=True), landmarks=30, inference=Newton(precision=p)
+        ).fit(*many)
+        for p in ("double", "single")
+    )
+    assert (double.status_.jitter, single.status_.jitter) == (1e-8, 1e-5)
+    assert single.elbo_ == pytest.approx(double.elbo_, abs=0.2)
+    rates = [model.posterior(many[0].X) for model in (double, single)]
+    np.testing.assert_allclose(rates[1].mean, rates[0].mean, rtol=0.02)
+    np.testing.assert_allclose(rates[1].std, rates[0].std, rtol=0.05)
+
+
+def test_precision_follows_the_work_ahead():
+    assert precision(Newton(), 1_000_000, 600) == np.float32
+    assert precision(Newton(), 20_000, 400) == np.float64
+    assert precision(Newton(precision="double"), 1_000_000, 600) == np.float64
+    assert precision(vbagg.Adam(), 1_000_000, 600) == np.float64
+    with pytest.raises(ValueError, match="precision"):
+        Newton(precision="half")
 
 
 @pytest.mark.parametrize(

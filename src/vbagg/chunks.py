@@ -25,8 +25,8 @@ CACHED = 8e6
 TILE = 128
 """Individuals in a tile of a larger bag."""
 
-SHAPE_COST = 40_000
-"""Work, in individuals, that one more compiled shape must save to be worth its compilation."""
+SHAPE_COST = 7e9
+"""Work, in products of a feature with a weight, that one more compiled shape must save to be worth its compilation."""
 
 PAIRS_PER_INDIVIDUAL = 75
 """Pairs of individuals that cost as much as one individual."""
@@ -115,7 +115,7 @@ def plan_batches(
         if cut.any():
             batches += _tile_batches(sizes, np.flatnonzero(cut), mode, max_elements, n_columns)
         members = np.flatnonzero((modes == mode) & ~cut)
-        for top, group in _merge_sizes(sizes, members, pairs=mode == "exact"):
+        for top, group in _merge_sizes(sizes, members, SHAPE_COST / n_columns**2, pairs=mode == "exact"):
             pairs = {"exact": top**2, "subset": _pair_elements(n_columns), "diagonal": 0}[mode]
             per_chunk = max(1, int(max_elements // (top * n_columns + pairs)))
             pieces = np.array_split(group, -(-len(group) // per_chunk))
@@ -147,8 +147,10 @@ def _tile_batches(
     return [Batch(members[np.sort(piece)], n_bags, TILE, mode, n_tiles) for piece in pieces]
 
 
-def _merge_sizes(sizes: np.ndarray, members: np.ndarray, pairs: bool) -> list[tuple[int, np.ndarray]]:
-    """Partition bags into size classes with the least work plus `SHAPE_COST` per class (dynamic programme)."""
+def _merge_sizes(
+    sizes: np.ndarray, members: np.ndarray, shape_cost: float, pairs: bool
+) -> list[tuple[int, np.ndarray]]:
+    """Partition bags into size classes with the least work, in individuals, padding and shapes counted."""
     if len(members) == 0:
         return []
     rungs = np.array([round_up(s) for s in sizes[members]])
@@ -157,7 +159,7 @@ def _merge_sizes(sizes: np.ndarray, members: np.ndarray, pairs: bool) -> list[tu
     total = np.concatenate([[0], np.cumsum(counts)])
     best, cut = [0.0], [0]
     for stop in range(1, len(ladder) + 1):
-        costs = [best[i] + SHAPE_COST + work[stop - 1] * (total[stop] - total[i]) for i in range(stop)]
+        costs = [best[i] + shape_cost + work[stop - 1] * (total[stop] - total[i]) for i in range(stop)]
         cut.append(int(np.argmin(costs)))
         best.append(min(costs))
     classes, stop = [], len(ladder)
@@ -176,12 +178,20 @@ def uniform_residual(residual: str, sizes: np.ndarray) -> str:
     return "exact" if sizes.max() <= EXACT_LIMIT else "subset"
 
 
-def make_chunk(bags: Bags, batch: Batch, y: np.ndarray, aux: np.ndarray, known: np.ndarray, random_state: int) -> Chunk:
+def make_chunk(
+    bags: Bags,
+    batch: Batch,
+    y: np.ndarray,
+    aux: np.ndarray,
+    known: np.ndarray,
+    random_state: int,
+    precision: Any = np.float64,
+) -> Chunk:
     """Dense arrays of one batch; `known` is aligned with the rows of `bags`."""
     tiles = None if batch.n_tiles is None else _lay_tiles(bags.sizes[batch.positions], batch.n_bags, batch.n_tiles)
     first = np.arange(batch.n_bags) if tiles is None else tiles.first
     n_rows = (batch.n_tiles or batch.n_bags) * batch.size
-    X = np.zeros((n_rows, bags.n_features))
+    X = np.zeros((n_rows, bags.n_features), precision)
     weight, known_part = np.zeros(n_rows), np.zeros(n_rows)
     ys, auxs, valid = np.ones(batch.n_bags), np.ones(batch.n_bags), np.zeros(batch.n_bags)
     at = np.full(batch.n_bags, -1, dtype=np.int32)
@@ -240,7 +250,11 @@ def make_chunks(
     random_state: int = 0,
     n_columns: int = 64,
     tiled: bool = True,
+    precision: Any = np.float64,
 ) -> list[Chunk]:
-    """All bags as padded chunks; without `tiled` each bag fills one row of the arrays."""
+    """All bags as padded chunks; without `tiled` each bag fills one row of the arrays.
+
+    Features of individuals are computed in the `precision` of X.
+    """
     batches = plan_batches(bags.sizes, residual, max_elements, n_columns, tiled)
-    return [make_chunk(bags, batch, y, aux, known, random_state) for batch in batches]
+    return [make_chunk(bags, batch, y, aux, known, random_state, precision) for batch in batches]

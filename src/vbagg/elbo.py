@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from vbagg.chunks import Chunk
 from vbagg.draws import draw_totals
-from vbagg.features import FeatureMap, make_basis
+from vbagg.features import Basis, FeatureMap
 from vbagg.likelihoods import MATCHED_LAW, Lemma1, Likelihood
 from vbagg.links import Link
 from vbagg.moments import (
@@ -72,9 +72,8 @@ def kl_divergence(mu: Array, factor: Array) -> Array:
     return 0.5 * (jnp.sum(factor**2) + mu @ mu - len(mu) - log_det)
 
 
-def stage(spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, collapse: bool) -> Staged:
+def stage(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool) -> Staged:
     """Features of a chunk for given kernel parameters, collapsed to bag sums on demand."""
-    basis = make_basis(spec.feature_map, parameters.kernel, parameters.landmarks, jitter)
     moments: Pixels | Collapsed
     if collapse:
         moments = stage_collapsed(spec.feature_map, basis, chunk, quadratic=spec.link.name == "square")

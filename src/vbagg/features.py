@@ -21,6 +21,8 @@ from vbagg.kernels import Kernel, Linear
 
 Array = Any  # NumPy before a compiled function, JAX inside
 JITTER = 1e-8
+SINGLE_JITTER = 1e-5
+"""Least relative jitter of features in float32, where `L^-1` magnifies the rounding of the kernel."""
 MAX_JITTER = 1e-3
 
 
@@ -62,11 +64,13 @@ def compiled_basis(feature_map: FeatureMap, kernel_params: tuple, landmarks: tup
     return make_basis(feature_map, kernel_params, landmarks, jitter)
 
 
-def needed_jitter(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple) -> tuple[float, ...]:
-    """Smallest relative jitter (powers of ten from `JITTER`) with which each component factorises."""
+def needed_jitter(
+    feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple, least: float = JITTER
+) -> tuple[float, ...]:
+    """Smallest relative jitter (powers of ten from `least`) with which each component factorises."""
     chosen = []
     for component, params, Z in zip(feature_map.components, kernel_params, landmarks, strict=True):
-        relative = JITTER
+        relative = least
         if not component.exact_features:
             K = np.asarray(_kernel_matrix(component, params, Z))
             while relative < MAX_JITTER and not _factorises(K + relative * np.mean(np.diag(K)) * np.eye(len(K))):
@@ -88,7 +92,7 @@ def _factorises(K: np.ndarray) -> bool:
 
 
 def features(feature_map: FeatureMap, basis: Basis, X: Array) -> Array:
-    """Feature columns `A` (n, m) of the rows of X."""
+    """Feature columns `A` (n, m) of the rows of X, in their precision."""
     columns = [jnp.full((*X.shape[:-1], 1), feature_map.mean_sd, dtype=X.dtype)]
     for component, params, Z, inverse in zip(
         feature_map.components, basis.kernel, basis.landmarks, basis.inverse_factor, strict=True
@@ -97,7 +101,7 @@ def features(feature_map: FeatureMap, basis: Basis, X: Array) -> Array:
             assert isinstance(component, Linear)
             columns.append(component.features(params, X))
         else:
-            columns.append(component.matrix(params, X, Z) @ inverse.T)
+            columns.append(component.matrix(params, X, Z.astype(X.dtype)) @ inverse.T.astype(X.dtype))
     return jnp.concatenate(columns, axis=-1)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from vbagg.chunks import Chunk
 from vbagg.elbo import Parameters, Spec, data_term, kl_divergence, stage
+from vbagg.features import make_basis
 from vbagg.inference.descent import Adam, Descent, Run
 from vbagg.inference.problem import Gaussian, Problem
 from vbagg.inference.result import Fit, Status, Validator, choose
@@ -37,10 +38,12 @@ class NegativeElbo:
         """Of the bags at the positions `batch`."""
         part = jax.tree.map(lambda leaf: leaf[batch], data)
         factor = jnp.tril(state["factor"])
-        staged = stage(self.spec, state["parameters"], self.jitter, part, collapse=False)
-        expected = data_term(self.spec, state["parameters"].likelihood, staged, state["mu"], factor)
+        parameters = state["parameters"]
+        basis = make_basis(self.spec.feature_map, parameters.kernel, parameters.landmarks, self.jitter)
+        staged = stage(self.spec, basis, part, collapse=False)
+        expected = data_term(self.spec, parameters.likelihood, staged, state["mu"], factor)
         bound = expected * (len(data.y) / len(batch)) - kl_divergence(state["mu"], factor)
-        return -(bound + self.log_prior.density(state["parameters"]))
+        return -(bound + self.log_prior.density(parameters))
 
 
 def run_adam(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vbagg.elbo import Parameters
+from vbagg.errors import unknown_name
 from vbagg.inference.problem import Problem
 from vbagg.inference.profile import Point, Profile, solve_in_full
 from vbagg.inference.result import Fit, FlatParameters, Status, Validator, choose, require_counts
@@ -14,6 +15,7 @@ from vbagg.inference.search import SearchResult, maximise
 from vbagg.priors import LogPrior
 from vbagg.progress import Report
 
+PRECISIONS = ("auto", "double", "single")
 SAME_OPTIMUM = 2.0, 0.7
 """A later start that comes this near to an earlier optimum, in nats and log-parameters, is in its basin and stops."""
 ROUGH_PRECISION, FINAL_PRECISION = 1e-2, 1e-5
@@ -41,15 +43,21 @@ class Newton:
     representatives
         Weighted individuals that stand for each larger bag while parameters are searched for; None: all. The
         posterior is then solved with all individuals. With `residual="diagonal"` always all.
+    precision
+        Of the features of individuals: `"double"`, `"single"` (faster, with a jitter of 1e-5 or more), or `"auto"`:
+        single where a pass over the data takes longer than half a second or so.
     """
 
     max_iterations: int = 100
     starts: int = 3
     tolerance: float = 5e-3
     representatives: int | None = 32
+    precision: str = "auto"
 
     def __post_init__(self) -> None:
         require_counts(self, "max_iterations", "starts", "representatives")
+        if self.precision not in PRECISIONS:
+            raise unknown_name("precision", self.precision, PRECISIONS)
 
     def run(
         self,

@@ -12,7 +12,15 @@ import numpy as np
 from vbagg.chunks import Chunk
 from vbagg.compiling import LIGHT
 from vbagg.elbo import Parameters, Spec, Staged, data_term, stage
-from vbagg.features import feature_count, needed_jitter
+from vbagg.features import (
+    JITTER,
+    SINGLE_JITTER,
+    Basis,
+    compiled_basis,
+    feature_count,
+    make_basis,
+    needed_jitter,
+)
 from vbagg.moments import mean_and_jacobian
 
 Array = jax.Array
@@ -40,8 +48,8 @@ class Gaussian:
         return 0.5 * float(np.sum(self.factor**2) + self.mu @ self.mu - len(self.mu) - log_det)
 
 
-def _stage(spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, collapse: bool) -> Staged:
-    return stage(spec, parameters, jitter, chunk, collapse)
+def _stage(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool) -> Staged:
+    return stage(spec, basis, chunk, collapse)
 
 
 def _value_and_slopes(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> tuple[Array, tuple]:
@@ -71,7 +79,8 @@ def _parameter_slopes(
 ) -> Parameters:
     # one pass: summing over individuals directly is cheaper than differentiating bag sums
     def value(parameters: Parameters) -> Array:
-        return data_term(spec, parameters.likelihood, stage(spec, parameters, jitter, chunk, False), mu, factor)
+        basis = make_basis(spec.feature_map, parameters.kernel, parameters.landmarks, jitter)
+        return data_term(spec, parameters.likelihood, stage(spec, basis, chunk, False), mu, factor)
 
     return jax.grad(value)(parameters)
 
@@ -145,7 +154,8 @@ class Problem:
     def at(self, parameters: Parameters, jitter: tuple[float, ...] | None = None) -> StagedProblem:
         """The problem for given kernel and likelihood parameters; jitter as small as they allow if not given."""
         if jitter is None:
-            jitter = needed_jitter(self.spec.feature_map, parameters.kernel, parameters.landmarks)
+            least = SINGLE_JITTER if self.chunks[0].X.dtype == np.float32 else JITTER
+            jitter = needed_jitter(self.spec.feature_map, parameters.kernel, parameters.landmarks, least)
         self.max_jitter = max(self.max_jitter, *jitter)
         return StagedProblem(self, parameters, jitter)
 
@@ -156,6 +166,7 @@ class StagedProblem:
     def __init__(self, problem: Problem, parameters: Parameters, jitter: tuple) -> None:
         self.problem, self.spec, self.compiled = problem, problem.spec, problem.compiled
         self.parameters, self.jitter = parameters, jitter
+        self.basis = compiled_basis(self.spec.feature_map, parameters.kernel, parameters.landmarks, jitter)
         self._kept: dict[int, Staged] = {}
         self._bytes = 0
 
@@ -164,7 +175,7 @@ class StagedProblem:
             return self._kept[index]
         problem = self.problem
         chunk, collapse = problem.chunks[index], problem.collapse[index]
-        staged = self.compiled.stage(self.spec, self.parameters, self.jitter, chunk, collapse)
+        staged = self.compiled.stage(self.spec, self.basis, chunk, collapse)
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
         if self._bytes + size <= problem.memory:
             self._kept[index] = staged

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbagg.elbo import Parameters
-from vbagg.features import carry_weights, compiled_basis
+from vbagg.features import Basis, carry_weights
 from vbagg.inference.problem import Problem, StagedProblem
 from vbagg.inference.result import FlatParameters
 from vbagg.inference.weights import Solution, refine_weights, solve_weights
@@ -24,6 +24,7 @@ class Point:
     parameters: Parameters
     solution: Solution
     jitter: tuple[float, ...]
+    basis: Basis
 
 
 @dataclass
@@ -46,7 +47,7 @@ class Profile:
         slopes = np.zeros_like(x)
         if slope and np.isfinite(value):
             slopes = self.flat.ravel(staged.parameter_slopes(solution.q)) + self.flat.ravel(prior_slopes)
-        point = Point(np.array(x), value, slopes, parameters, solution, staged.jitter)
+        point = Point(np.array(x), value, slopes, parameters, solution, staged.jitter, staged.basis)
         if np.isfinite(value) and (self.best is None or value > self.best.value):
             self.best = point
         return point
@@ -55,12 +56,7 @@ class Profile:
         """Mean of the best weights, carried over to the parameters of `staged`."""
         if self.best is None:
             return None
-        feature_map, best = self.problem.spec.feature_map, self.best
-        old, new = (
-            compiled_basis(feature_map, parameters.kernel, parameters.landmarks, jitter)
-            for parameters, jitter in ((best.parameters, best.jitter), (staged.parameters, staged.jitter))
-        )
-        return carry_weights(feature_map, old, new, best.solution.q.mu)
+        return carry_weights(self.problem.spec.feature_map, self.best.basis, staged.basis, self.best.solution.q.mu)
 
 
 def solve_in_full(problem: Problem, point: Point, precision: float) -> tuple[Solution, float, tuple[float, ...]]:

@@ -13,6 +13,7 @@ from vbagg import kernels
 from vbagg.bags import Bags
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import FeatureMap
+from vbagg.inference.problem import LONG, PASSES
 from vbagg.kernels import Kernel
 from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks
 from vbagg.likelihoods import Likelihood, Normal
@@ -244,3 +245,10 @@ def make_spec(components: tuple[Kernel, ...], likelihood: Likelihood, link: Link
     """Static description of the model; the Normal's expectation is exact under every approximation."""
     approximation = "matched" if likelihood.name == "normal" else approximation
     return Spec(FeatureMap(components, MEAN_SD[link.name]), likelihood, link, approximation)
+
+
+def precision(inference: Any, n_individuals: int, n_columns: int) -> Any:
+    """Precision of the features of individuals during a fit."""
+    wanted = getattr(inference, "precision", "double")
+    is_long = n_individuals * n_columns**2 > LONG / PASSES
+    return np.float32 if wanted == "single" or (wanted == "auto" and is_long) else np.float64

@@ -141,13 +141,15 @@ class VBAgg(BagModel):
         validator, stopper = scorer(validation, "validation"), scorer(early_stop, "early_stop")
         with jax.enable_x64(True):
             start = setup.start_parameters(spec, self.landmarks, used, frame.scaler, self.random_state)
+            n_columns = feature_count(start.landmarks, spec.feature_map)
             chunked = partial(
                 make_chunks,
                 y=data.y,
                 aux=data.aux,
                 random_state=self.random_state,
-                n_columns=feature_count(start.landmarks, spec.feature_map),
+                n_columns=n_columns,
                 tiled=not isinstance(inference, Adam),
+                precision=setup.precision(inference, used.n_individuals, n_columns),
             )
             ready, known = frame.standardised(used, data.offset)
             chunks = chunked(ready, known=known, residual=residual)
