@@ -1,11 +1,11 @@
 """Cost of a fit and of maps with intervals as the number of pixels grows, for the malaria twin's 957 districts.
 
-    python benchmarks/scaling.py [--sizes 20000,65000,260000,1044683] [--links exp] [--out benchmarks/results/scaling.json]
+    python benchmarks/scaling.py [--sizes 20000,65000,260000,1044683] [--links exp] [--out results/scaling.json]
 
-18 covariates and 2 coordinates; linear + ARD RBF + Matern 3/2 with 576 landmarks in all, negative binomial, all parameters
-learnt. The same districts at coarser resolutions, each size in a process of its own. Times are wall seconds, CPU
-seconds and *units*: the wall time of one float32 product of (pixels x features) with (features x features), measured in
-the same process before the fit.
+18 covariates and 2 coordinates; linear + ARD RBF + Matern 3/2 with 576 landmarks in all, negative binomial, all
+parameters learnt. The same country and number of districts at coarser resolutions, each size in a process of its own.
+Times are wall seconds, CPU seconds and *units*: the wall time of one float32 product of (pixels x features) with
+(features x features), measured in the same process before and after the fit. A figure is written beside the JSON.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 from common import machine, write_json
@@ -35,6 +36,7 @@ class Clock:
         self.read()
 
     def read(self) -> dict[str, float]:
+        """Seconds since the last reading."""
         now = time.perf_counter(), time.process_time()
         past = getattr(self, "past", now)
         self.past = now
@@ -71,7 +73,7 @@ def measure(n: int, link: str) -> dict:
     covariates = tuple(name for name in bags.feature_names if name not in ("x", "y"))
     kernel = Linear(covariates, ard=True) + RBF(covariates, ard=True) + Matern32(("x", "y"))
     n_features = 1 + len(covariates) + sum(LANDMARKS)
-    one = unit(bags.n_individuals, n_features)
+    units = [unit(bags.n_individuals, n_features)]
     before = _peak()
     entries: list[dict] = []
     clock = Clock()
@@ -92,6 +94,8 @@ def measure(n: int, link: str) -> dict:
     rates = model.posterior(bags.X)
     found = rates.mean, rates.std, *rates.interval(0.9)
     stages["predict"] = clock.read()
+    units.append(unit(bags.n_individuals, n_features))
+    one = float(np.mean(units))
     truth = np.log(country.rate)
     for stage in stages.values():
         stage["units"] = stage["seconds"] / one
@@ -111,6 +115,29 @@ def measure(n: int, link: str) -> dict:
         "elbo": model.elbo_,
         "status": model.status_.message,
     }
+
+
+def draw(rows: list[dict], path: Path) -> None:
+    """CPU seconds of each stage against pixels, on logarithmic axes, beside the R package's fits."""
+    from vbagg.drawing import new_figure, save
+
+    figure = new_figure(6.4, 4.4)
+    axes = figure.subplots()
+    for link in dict.fromkeys(row["link"] for row in rows):
+        own = [row for row in rows if row["link"] == link]
+        pixels = [row["pixels"] for row in own]
+        axes.plot(pixels, [row["fit"]["cpu_seconds"] for row in own], "o-", label=f"vbagg, fit ({link})")
+        for name, line in (("parameters", ":"), ("final q", "--"), ("predict", "-.")):
+            seconds = [row["stages"][name]["cpu_seconds"] for row in own]
+            axes.plot(pixels, seconds, line, marker=".", lw=1, label=f"vbagg, {name} ({link})")
+    axes.plot(
+        R_PACKAGE["pixels"], R_PACKAGE["fit_cpu_seconds"], "s-", color="0.4", label="R package, 3 linear covariates"
+    )
+    axes.set(xscale="log", yscale="log", xlabel="pixels", ylabel="CPU seconds")
+    axes.set_title("Fit and prediction of 957 districts, 18 covariates", fontsize=10)
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(fontsize=7)
+    save(figure, path)
 
 
 def _add(total: dict[str, float] | None, more: dict[str, float]) -> dict[str, float]:
@@ -141,13 +168,15 @@ def main() -> None:
             rows.append(row)
             stages = ", ".join(f"{name} {stage['units']:.1f}" for name, stage in row["stages"].items())
             print(
-                f"{link} {row['pixels']:9,} pixels: unit {row['unit_seconds']:.3f} s; fit {row['fit']['units']:.1f} units"
-                f" ({row['fit']['cpu_seconds']:.0f} CPU s); {stages}; {row['peak_gb']['predict']:.2f} GB;"
+                f"{link} {row['pixels']:9,} pixels: unit {row['unit_seconds']:.3f} s; fit {row['fit']['units']:.1f}"
+                f" units ({row['fit']['seconds']:.0f} s, {row['fit']['cpu_seconds']:.0f} CPU s);"
+                f" {stages}; {row['peak_gb']['predict']:.2f} GB;"
                 f" {row['evaluations']} evaluations; log MSE {row['log_mse']:.3f}, coverage {row['coverage_90']:.3f}",
                 flush=True,
             )
             if options.out:
                 write_json(options.out, {"runs": rows, "r_package": R_PACKAGE, "machine": machine()})
+                draw(rows, Path(options.out).with_suffix(".png"))
 
 
 if __name__ == "__main__":
