@@ -33,7 +33,7 @@ def draw_totals(
     mean, variance, F = marginals(staged, mu, factor)
     M = bag_mean(link, staged, mean, variance)
     own_factor = _residual_factor(staged) if staged.residual == "exact" else None
-    add_share = None if own_factor is not None else _bag_residual(link, staged, mu, factor, mean, variance)
+    add_share = None if own_factor is not None else _bag_residual(link, staged, mu, factor, mean, variance, F)
     half = BLOCK // 2 if antithetic else BLOCK
 
     def mirrored(key: Array, shape: tuple[int, ...], dtype: jnp.dtype) -> Array:
@@ -60,10 +60,10 @@ def draw_totals(
 
 
 def _bag_residual(
-    link: Link, staged: Pixels, mu: Array, factor: Array, mean: Array, variance: Array
+    link: Link, staged: Pixels, mu: Array, factor: Array, mean: Array, variance: Array, F: Array
 ) -> Callable[[Array, Array], Array]:
     """Function that gives totals (s, b) the residual's variance: a log-normal factor for positive rates, else a sum."""
-    share = residual_share(link, staged, link.slope(mean, variance), variance, factor)
+    share = residual_share(link, staged, link.slope(mean, variance), variance, F, factor)
     if link.name == "identity":
         return lambda totals, z: totals + jnp.sqrt(share) * z
     M, V = pixel_moments(link, staged, mu, factor)

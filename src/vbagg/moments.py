@@ -177,10 +177,11 @@ def _direction(staged: Pixels, slope: Array) -> Array:
     return sum_tiles(staged.tiles, jnp.einsum("tn,tnm->tm", staged.weight * slope, staged.A))
 
 
-def _drawn_pairs(staged: Pixels, slope: Array, factor: Array) -> tuple[Array, Array, Array]:
+def _drawn_pairs(staged: Pixels, slope: Array, F: Array, factor: Array) -> tuple[Array, Array, Array]:
     """Slopes of both and the landmarks' covariance (b, j, j) of pairs of drawn individuals."""
-    # the rows of A are constant here: taking those of F would scatter its gradient
-    F, own = _take(staged.A, staged) @ factor.astype(FAST), _take(slope, staged)
+    # few of a large bag: multiplying their rows again is cheaper than scattering the gradient of F
+    F = _take(F, staged) if staged.tiles is None else _take(staged.A, staged) @ factor.astype(FAST)
+    own = _take(slope, staged)
     return own[:, :, None], own[:, None, :], jnp.einsum("bim,bjm->bij", F, F)
 
 
@@ -201,7 +202,7 @@ def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple
     own = link.covariance(slope, slope, variance) - link.low_rank_pair(slope, slope, a)
     V = V + sum_tiles(staged.tiles, jnp.sum(staged.weight**2 * own, axis=-1))
     if staged.residual == "subset":
-        slope_i, slope_j, a = _drawn_pairs(staged, slope, factor)
+        slope_i, slope_j, a = _drawn_pairs(staged, slope, F, factor)
         pair = link.covariance(slope_i, slope_j, staged.block_residual + a) - link.low_rank_pair(slope_i, slope_j, a)
         V = V + jnp.sum(staged.block_weight * pair, axis=(-2, -1))
     return M, _floored(V, M)
@@ -231,7 +232,7 @@ def collapsed_moments(staged: Collapsed, mu: Array, factor: Array) -> tuple[Arra
     return M, V
 
 
-def residual_share(link: Link, staged: Pixels, slope: Array, variance: Array, factor: Array) -> Array:
+def residual_share(link: Link, staged: Pixels, slope: Array, variance: Array, F: Array, factor: Array) -> Array:
     """Variance that the residual adds to each bag's total, over the pairs of a `diagonal` or `subset` residual."""
 
     def added(slope_i: Array, slope_j: Array, S: Array, a: Array) -> Array:
@@ -240,7 +241,7 @@ def residual_share(link: Link, staged: Pixels, slope: Array, variance: Array, fa
     own = staged.weight**2 * added(slope, slope, variance, variance - staged.residual_diagonal)
     share = sum_tiles(staged.tiles, jnp.sum(own, axis=-1))
     if staged.residual == "subset":
-        slope_i, slope_j, a = _drawn_pairs(staged, slope, factor)
+        slope_i, slope_j, a = _drawn_pairs(staged, slope, F, factor)
         pairs = added(slope_i, slope_j, staged.block_residual + a, a)
         share = share + jnp.sum(staged.block_weight * pairs, axis=(-2, -1))
     return jnp.maximum(share, 0.0).astype(jnp.float64)

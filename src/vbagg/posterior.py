@@ -149,6 +149,12 @@ def row_marginals(
     return mean, variance
 
 
+@lightly(static_argnames="spec")
+def _joint_rows(spec: Spec, basis: Basis, X):
+    A = features(spec.feature_map, basis, X)
+    return A, residual_block(spec.feature_map, basis, X, A)
+
+
 def draw_rows(
     spec: Spec,
     basis: Basis,
@@ -165,11 +171,10 @@ def draw_rows(
     out = np.empty((n, len(X)))
     for start in range(0, len(X), JOINT_ROWS):
         rows = slice(start, start + JOINT_ROWS)
-        A = features(spec.feature_map, basis, X[rows])
-        R = np.array(residual_block(spec.feature_map, basis, X[rows], A))
+        A, R = map(np.asarray, _joint_rows(spec, basis, X[rows]))
         values, vectors = np.linalg.eigh(R)
         own = vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * rng.standard_normal((len(R), n)))
-        f = known[rows, None] + np.asarray(A) @ v + own
+        f = known[rows, None] + A @ v + own
         out[:, rows] = np.asarray(spec.link.value(f)).T
     return out
 
