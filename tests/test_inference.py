@@ -339,10 +339,12 @@ def test_single_precision_changes_next_to_nothing(many):
 
 
 def test_precision_follows_the_work_ahead():
-    assert precision(Newton(), 1_000_000, 600) == np.float32
-    assert precision(Newton(), 20_000, 400) == np.float64
-    assert precision(Newton(precision="double"), 1_000_000, 600) == np.float64
-    assert precision(vbagg.Adam(), 1_000_000, 600) == np.float64
+    large, moderate, small = np.full(957, 1091), np.full(957, 21), np.full(109, 265)
+    assert precision(Newton(), large, 600) == np.float32
+    assert precision(Newton(), moderate, 600) == np.float32
+    assert precision(Newton(), small, 400) == np.float64
+    assert precision(Newton(precision="double"), large, 600) == np.float64
+    assert precision(vbagg.Adam(), large, 600) == np.float64
     with pytest.raises(ValueError, match="precision"):
         Newton(precision="half")
 

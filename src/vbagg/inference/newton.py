@@ -45,7 +45,7 @@ class Newton:
         posterior is then solved with all individuals. With `residual="diagonal"` always all.
     precision
         Of the features of individuals: `"double"`, `"single"` (faster, with a jitter of 1e-5 or more), or `"auto"`:
-        single where a pass over the data takes longer than half a second or so.
+        single where a fit would take longer than a minute or so.
     """
 
     max_iterations: int = 100

@@ -13,7 +13,7 @@ from vbagg import kernels
 from vbagg.bags import Bags
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import FeatureMap
-from vbagg.inference.problem import LONG, PASSES
+from vbagg.inference.problem import LONG, PASSES, PASSES_OF_A_SEARCH
 from vbagg.kernels import Kernel
 from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks
 from vbagg.likelihoods import Likelihood, Normal
@@ -247,8 +247,11 @@ def make_spec(components: tuple[Kernel, ...], likelihood: Likelihood, link: Link
     return Spec(FeatureMap(components, MEAN_SD[link.name]), likelihood, link, approximation)
 
 
-def precision(inference: Any, n_individuals: int, n_columns: int) -> Any:
-    """Precision of the features of individuals during a fit."""
+def precision(inference: Any, sizes: np.ndarray, n_columns: int) -> Any:
+    """Precision of the features of individuals during a fit: single where the work ahead is long."""
     wanted = getattr(inference, "precision", "double")
-    is_long = n_individuals * n_columns**2 > LONG / PASSES
-    return np.float32 if wanted == "single" or (wanted == "auto" and is_long) else np.float64
+    if wanted == "auto":
+        searched = np.minimum(sizes, getattr(inference, "representatives", None) or np.inf)
+        products = n_columns**2 * (PASSES * sizes.sum() + PASSES_OF_A_SEARCH * searched.sum())
+        wanted = "single" if products > LONG else "double"
+    return {"single": np.float32, "double": np.float64}[wanted]

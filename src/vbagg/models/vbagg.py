@@ -149,7 +149,7 @@ class VBAgg(BagModel):
                 random_state=self.random_state,
                 n_columns=n_columns,
                 tiled=not isinstance(inference, Adam),
-                precision=setup.precision(inference, used.n_individuals, n_columns),
+                precision=setup.precision(inference, used.sizes, n_columns),
             )
             ready, known = frame.standardised(used, data.offset)
             chunks = chunked(ready, known=known, residual=residual)
