@@ -106,7 +106,9 @@ def test_bag_sums_are_loops_over_pairs(name, rng):
                 variance[a] += weight[a, i] * weight[a, j] * link.covariance(*pair)
                 low_rank[a] += weight[a, i] * weight[a, j] * link.low_rank_pair(*pair)
     np.testing.assert_allclose(link.bag_variance(weight, slope, S), variance, rtol=1e-10)
-    np.testing.assert_allclose(link.low_rank_total(weight, slope, F), low_rank, rtol=1e-10)
+    direction = np.einsum("bn,bnm->bm", weight * slope, F)
+    gram = np.einsum("bnm,bn,bnl->bml", F, weight, F)
+    np.testing.assert_allclose(link.low_rank_total(direction, gram), low_rank, rtol=1e-10)
 
 
 def test_unknown_link_lists_the_known_ones():

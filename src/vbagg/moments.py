@@ -193,11 +193,10 @@ def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple
     if staged.residual == "exact":
         S = staged.block_residual + jnp.einsum("bim,bjm->bij", F, F)
         return M, _floored(link.bag_variance(staged.weight, slope, S), M)
-    V = jnp.sum((_direction(staged, slope) @ factor.astype(FAST)) ** 2, axis=-1)
-    if link.name == "square":
-        # 2 tr((P A Sigma A^T)^2) = 2 ||F^T P F||^2
-        gram = sum_tiles(staged.tiles, jnp.einsum("tnm,tn,tnl->tml", F, staged.weight, F))
-        V = V + 2 * jnp.sum(gram**2, axis=(-2, -1))
+    gram = jnp.einsum("tnm,tn,tnl->tml", F, staged.weight, F) if link.needs_gram else None
+    V = link.low_rank_total(
+        _direction(staged, slope) @ factor.astype(FAST), None if gram is None else sum_tiles(staged.tiles, gram)
+    )
     a = variance - staged.residual_diagonal
     own = link.covariance(slope, slope, variance) - link.low_rank_pair(slope, slope, a)
     V = V + sum_tiles(staged.tiles, jnp.sum(staged.weight**2 * own, axis=-1))
