@@ -64,7 +64,7 @@ class Link:
     def low_rank_total(self, direction: Array, gram: Array | None) -> Array:
         """Sum of `w_i w_j low_rank_pair(i, j)` over the pairs of each bag, from sums over individuals.
 
-        With `F = A chol(Sigma)`: the direction `sum_i w_i slope_i F_i` (b, m), and, if `needs_gram`, `F^T P F` (b, m, m).
+        With `F = A chol(Sigma)`: the direction `sum_i w_i slope_i F_i` (b, m), and `F^T P F` (b, m, m) if `needs_gram`.
         """
         return jnp.sum(direction**2, axis=-1)
 
