@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import platform
+import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,11 @@ def timed() -> Iterator[SimpleNamespace]:
     wall, cpu = time.perf_counter(), time.process_time()
     yield clock
     clock.wall, clock.cpu = time.perf_counter() - wall, time.process_time() - cpu
+
+
+def peak_gb() -> float:
+    """Most memory that this process has had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def machine() -> dict[str, Any]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common import machine, write_json
+from common import machine, peak_gb, write_json
 
 POLYGONS_PER_SIDE = 20
 COVERED = 10_000_000
@@ -73,7 +72,7 @@ def map_grid(side: int) -> dict[str, float]:
         polygons = Polygons(frame.assign(population=1.0), "name", "polygons")
         prepared = Prepared(polygons, stack, pixels, ("wetness",), ("cases",), (), "population")
         model = vbagg.VBAgg("negative_binomial", "exp", landmarks=10).fit(prepared.bags(), prepared.y("cases"))
-        before, began, cpu = _peak(), time.perf_counter(), time.process_time()
+        before, began, cpu = peak_gb(), time.perf_counter(), time.process_time()
         written = write_maps(model, prepared, Path(folder) / "maps", response="cases", threshold=20.0, progress=False)
         size = sum(path.stat().st_size for path in written.values())
     return {
@@ -83,14 +82,10 @@ def map_grid(side: int) -> dict[str, float]:
         "seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - cpu,
         "peak_gb_before": before,
-        "peak_gb": _peak(),
+        "peak_gb": peak_gb(),
         "maps": len(written),
         "maps_gb": size / 1e9,
     }
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from common import machine, write_json
+from common import machine, peak_gb, write_json
 
 N_PIXELS = 1_044_683
 LANDMARKS = (192, 384)
@@ -74,7 +73,7 @@ def measure(n: int, link: str) -> dict:
     kernel = Linear(covariates, ard=True) + RBF(covariates, ard=True) + Matern32(("x", "y"))
     n_features = 1 + len(covariates) + sum(LANDMARKS)
     units = [unit(bags.n_individuals, n_features)]
-    before = _peak()
+    before = peak_gb()
     entries: list[dict] = []
     clock = Clock()
     stages: dict[str, dict[str, float]] = {}
@@ -90,7 +89,7 @@ def measure(n: int, link: str) -> dict:
         warnings.simplefilter("ignore")
         model.fit(bags, country.y, progress=progress)
     stages["final q"] = clock.read()
-    fitted = _peak()
+    fitted = peak_gb()
     rates = model.posterior(bags.X)
     found = rates.mean, rates.std, *rates.interval(0.9)
     stages["predict"] = clock.read()
@@ -109,7 +108,7 @@ def measure(n: int, link: str) -> dict:
         "stages": stages,
         "fit": fit,
         "evaluations": len(entries),
-        "peak_gb": {"data": before, "fit": fitted, "predict": _peak()},
+        "peak_gb": {"data": before, "fit": fitted, "predict": peak_gb()},
         "log_mse": float(np.mean((np.log(found[0]) - truth) ** 2)),
         "coverage_90": float(np.mean((found[2] <= country.rate) & (country.rate <= found[3]))),
         "elbo": model.elbo_,
@@ -142,10 +141,6 @@ def draw(rows: list[dict], path: Path) -> None:
 
 def _add(total: dict[str, float] | None, more: dict[str, float]) -> dict[str, float]:
     return more if total is None else {key: total[key] + more[key] for key in more}
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import digamma, expit, logsumexp
 from test_moments import FEATURE_MAP, by_bag, compiled, make_example, moments_of
 
-from vbagg import draws, elbo
+from vbagg import chunks, draws, elbo
 from vbagg.elbo import Spec, Staged, kl_divergence, lemma1
 from vbagg.features import make_basis
 from vbagg.inference import Gaussian
@@ -317,6 +317,20 @@ def test_draws_have_the_moments_of_the_totals(link, residual):
     M, V = moments_of(example, link, *example.chunks(residual))
     assert (np.abs(T.mean(axis=0) - M) < 5 * np.sqrt(V / len(T))).all()
     np.testing.assert_allclose(T.var(axis=0), V, rtol=0.1)
+
+
+@pytest.mark.parametrize("residual", ["diagonal", "subset"])
+def test_draws_of_bags_in_tiles_have_the_moments_of_the_totals(residual, monkeypatch):
+    monkeypatch.setattr(chunks, "TILE", 2)
+    example = make_example(spread=0.4)
+    T = sampled_totals(example, "exp", residual)
+    parts = example.chunks(residual)
+    (cut,) = (part for part in parts if part.tiles is not None)
+    several = np.sort(cut.position[cut.position >= 0])
+    assert len(several) == 3
+    M, V = moments_of(example, "exp", cut)[:, several]
+    assert (np.abs(T[:, several].mean(axis=0) - M) < 5 * np.sqrt(V / len(T))).all()
+    np.testing.assert_allclose(T[:, several].var(axis=0), V, rtol=0.1)
 
 
 def test_antithetic_draws_mirror_the_latent_function(example):

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from vbagg import chunks, moments
 from vbagg.bags import Bags
@@ -317,6 +317,19 @@ def test_jacobian_matches_finite_differences_of_loops(x64, example, link, collap
     slopes = [(totals(example.mu + e) - totals(example.mu - e)) / 2e-5 for e in step]
     np.testing.assert_allclose(by_bag(T, chunk), totals(example.mu), rtol=1e-5)
     np.testing.assert_allclose(by_bag(J, chunk), np.array(slopes).T, rtol=1e-4, atol=1e-5)
+
+
+def test_logarithms_of_sums_over_tiles_match_whole_bags(x64, rng):
+    """Weights of zero do not count, however large their values; gradients are shares of the sum."""
+    values, weight = rng.normal(0, 30, (4, 3)), rng.exponential(1.0, (4, 3))
+    weight[1, 2], values[1, 2] = 0.0, 900.0
+    tiles = chunks.Tiles(np.array([0, 0, 0, 1]), np.array([0, 3]))
+    bags = [(values[:3].ravel(), weight[:3].ravel()), (values[3], weight[3])]
+    expected = [logsumexp(v, b=w) for v, w in bags]
+    np.testing.assert_allclose(moments.logsumexp_bags(tiles, values, weight), expected, rtol=1e-12)
+    slopes = jax.grad(lambda values: moments.logsumexp_bags(tiles, values, weight).sum())(values)
+    shares = [w * np.exp(np.minimum(v, 500) - total) for (v, w), total in zip(bags, expected, strict=True)]
+    np.testing.assert_allclose(np.ravel(slopes), np.concatenate(shares), atol=1e-12)
 
 
 @pytest.mark.parametrize("link", ["exp", "square", "logistic"])

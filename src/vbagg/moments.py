@@ -79,8 +79,8 @@ def logsumexp_bags(tiles: Tiles | None, values: Array, weight: Array) -> Array:
     inside = jnp.where(weight > 0, values, -jnp.inf)
     largest = jax.ops.segment_max(jnp.max(inside, axis=-1), tiles.owner, len(tiles.first), indices_are_sorted=True)
     largest = jax.lax.stop_gradient(largest)
-    scaled = jnp.where(weight > 0, weight * jnp.exp(values - largest[tiles.owner, None]), 0.0)
-    return jnp.log(sum_tiles(tiles, jnp.sum(scaled, axis=-1))) + largest
+    shifted = jnp.where(weight > 0, values - largest[tiles.owner, None], 0.0)  # inside, so that gradients exist
+    return jnp.log(sum_tiles(tiles, jnp.sum(weight * jnp.exp(shifted), axis=-1))) + largest
 
 
 def pair_weights(chunk: Chunk) -> Array:

@@ -56,7 +56,7 @@ def _country(out: Path, seed: int | None) -> int:
     }
     given: dict[str, dict[str, Any]] = {
         "data": data,
-        "maps": {"to": (files.health_areas,), "threshold": 50.0},
+        "maps": {"to": (files.health_areas,), "threshold": THRESHOLD},
         "report": {"title": "Simulated country"},
     }
     status = carry_out_all(given, out / "results")

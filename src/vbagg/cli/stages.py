@@ -38,7 +38,7 @@ def run_command(given: Given, out: Out = FOLDER, config: Config = None, force: F
 
 def carry_out_all(given: Given, out: Path, config: Path | None = None, force: bool = False) -> int:
     """All stages, the check first."""
-    return _carry_out(("check", "prepared", "models", "maps", "validation", "report"), given, out, config, force, True)
+    return _carry_out(None, given, out, config, force)
 
 
 @with_settings("data")
@@ -72,23 +72,27 @@ def report_command(given: Given, out: Out = FOLDER, config: Config = None, force
 
 
 def _carry_out(
-    names: Sequence[str],
+    names: Sequence[str] | None,
     given: Given,
     out: Path,
     config: Path | None,
     force: bool,
-    anew: bool = False,
 ) -> int:
-    """Carry out stages with the settings given, and else those of the file, or of the folder unless `anew`."""
+    """Carry out stages, all if none are named, with the settings given and else those of the file.
+
+    Single stages without a file take what is not given from the settings of the folder.
+    """
     written = out / SETTINGS
     with told_in_one_line(ValueError):
-        base = base_settings(config or (written if written.exists() and not anew else None))
+        base = base_settings(config or (written if written.exists() and names else None))
         settings = combine(base, given, "command line")
     try:
         with told_in_one_line(ValueError, OSError, ImportError), warned_in_one_line():
             from vbagg.workflow.job import carry_out_stages
             from vbagg.workflow.progress import showing
+            from vbagg.workflow.stages import STAGES
 
+            names = names or tuple(STAGES)
             with showing() as shown:
                 run = carry_out_stages(settings, out, names, force, shown, _command_line())
     except KeyboardInterrupt:

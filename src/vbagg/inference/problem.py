@@ -15,7 +15,6 @@ from vbagg.elbo import Parameters, Spec, Staged, data_term, stage
 from vbagg.features import (
     JITTER,
     SINGLE_JITTER,
-    Basis,
     compiled_basis,
     feature_count,
     make_basis,
@@ -46,10 +45,6 @@ class Gaussian:
         """KL divergence from the prior `N(0, I)`, MATH (4)."""
         log_det = 2 * np.sum(np.log(np.abs(np.diag(self.factor))))
         return 0.5 * float(np.sum(self.factor**2) + self.mu @ self.mu - len(self.mu) - log_det)
-
-
-def _stage(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool) -> Staged:
-    return stage(spec, basis, chunk, collapse)
 
 
 def _value_and_slopes(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> tuple[Array, tuple]:
@@ -98,7 +93,7 @@ class Compiled(NamedTuple):
 def _compile(**options: Any) -> Compiled:
     functions = (_value_and_slopes, _value, _gauss_newton, _parameter_slopes)
     others = (jax.jit(function, static_argnames=("spec",), **options) for function in functions)
-    return Compiled(jax.jit(_stage, static_argnames=("spec", "collapse"), **options), *others)
+    return Compiled(jax.jit(stage, static_argnames=("spec", "collapse"), **options), *others)
 
 
 QUICK_TO_COMPILE, QUICK_TO_RUN = _compile(**LIGHT), _compile()
