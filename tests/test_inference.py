@@ -156,8 +156,9 @@ def test_evaluate_gives_the_elbo_and_its_gradients(x64, example, solved, name):
     """Away from the optimum."""
     _, staged, _ = solved[name]
     q = Gaussian(example.mu, example.factor)
-    value, d_mu, d_factor = staged.evaluate(q)
+    value, d_mu, d_factor, terms = staged.evaluate(q)
     assert value == pytest.approx(staged.elbo(q), rel=1e-6)
+    assert terms.sum() - q.kl() == pytest.approx(value)
     of_divergence = np.concatenate([q.mu, (q.factor - np.diag(1 / np.diag(q.factor)))[np.tril_indices(7)]])
     data_slopes = slopes_by_differences(staged, q) + of_divergence
     np.testing.assert_allclose(np.concatenate([d_mu, d_factor[np.tril_indices(7)]]), data_slopes, rtol=1e-2, atol=1e-2)

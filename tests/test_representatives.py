@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vbagg
+from vbagg import representatives
 from vbagg.bags import Bags
-from vbagg.representatives import group_means, representative_bags
+from vbagg.representatives import Representatives, group_means, representative_bags
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def bags(rng):
 
 def test_totals_of_linear_functions_are_kept(bags, rng):
     known = rng.normal(size=bags.n_individuals)
-    fewer, fewer_known = representative_bags(bags, known, 8)
+    fewer, fewer_known = representative_bags(bags, known, np.full(4, 8))
     assert fewer.sizes.tolist() == [8, 3, 8, 8]
     linear = 0.3 + bags.X @ [1.0, -2.0] + 0.5 * known
     of_fewer = 0.3 + fewer.X @ [1.0, -2.0] + 0.5 * fewer_known
@@ -27,7 +28,7 @@ def test_totals_of_linear_functions_are_kept(bags, rng):
 
 
 def test_small_bags_stay_as_they_are(bags):
-    fewer, known = representative_bags(bags, np.arange(bags.n_individuals, dtype=float), 20)
+    fewer, known = representative_bags(bags, np.arange(bags.n_individuals, dtype=float), np.full(4, 20))
     for position in (1, 3):
         rows = slice(bags.starts[position], bags.starts[position + 1])
         own = slice(fewer.starts[position], fewer.starts[position + 1])
@@ -41,11 +42,19 @@ def test_more_representatives_give_better_totals_of_a_curved_function(bags):
         return bags.sum_by_bag(bags.weight * np.exp(np.sin(bags.X[:, 0]) + bags.X[:, 1]))
 
     errors = [
-        np.abs(totals(representative_bags(bags, np.zeros(bags.n_individuals), number)[0]) / totals(bags) - 1).max()
+        np.abs(
+            totals(representative_bags(bags, np.zeros(bags.n_individuals), np.full(4, number))[0]) / totals(bags) - 1
+        ).max()
         for number in (2, 8, 32)
     ]
     assert errors[0] > 4 * errors[1] > 16 * errors[2]
     assert errors[2] < 0.01
+
+
+def groups(rows, weight, bag, number):
+    """Groups of bags that all may have the same number."""
+    numbers = np.full(bag.max() + 1, number)
+    return group_means(rows, weight, bag, numbers, numbers, 0.0)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 12))
@@ -55,8 +64,8 @@ def test_groups_do_not_depend_on_the_order_of_rows(seed, number):
     weight = rng.exponential(size=12)
     order = rng.permutation(12)
     bag = rng.integers(3, size=12) * 5
-    means, totals, of_bag = group_means(rows, weight, bag, number)
-    again = group_means(rows[order], weight[order], bag[order], number)
+    means, totals, of_bag = groups(rows, weight, bag, number)
+    again = groups(rows[order], weight[order], bag[order], number)
     np.testing.assert_array_equal(again[0], means)
     np.testing.assert_array_equal(again[1], totals)
     np.testing.assert_array_equal(again[2], of_bag)
@@ -66,25 +75,51 @@ def test_groups_do_not_depend_on_the_order_of_rows(seed, number):
 
 
 def test_identical_rows_are_one_group():
-    means, totals, _ = group_means(np.full((9, 2), 0.1), np.arange(1.0, 10.0), np.zeros(9, int), 4)
+    means, totals, _ = groups(np.full((9, 2), 0.1), np.arange(1.0, 10.0), np.zeros(9, int), 4)
     np.testing.assert_allclose(means, [[0.1, 0.1]])
     assert totals == pytest.approx([45.0])
 
 
 def test_the_group_with_the_largest_spread_is_split_first():
     rows = np.array([[0.0], [0.1], [5.0], [9.0]])
-    means, totals, _ = group_means(rows, np.ones(4), np.zeros(4, int), 3)
+    means, totals, _ = groups(rows, np.ones(4), np.zeros(4, int), 3)
     np.testing.assert_allclose(np.sort(means[:, 0]), [0.05, 5.0, 9.0])
     assert sorted(totals) == [1.0, 1.0, 2.0]
 
 
 def test_bags_do_not_influence_each_other(bags):
-    together, _ = representative_bags(bags, np.zeros(bags.n_individuals), 6)
+    together, _ = representative_bags(bags, np.zeros(bags.n_individuals), np.full(4, 6))
     for position in range(len(bags)):
         alone = bags[[position]]
-        apart, _ = representative_bags(alone, np.zeros(alone.n_individuals), 6)
+        apart, _ = representative_bags(alone, np.zeros(alone.n_individuals), np.array([6]))
         np.testing.assert_allclose(together[[position]].X, apart.X, rtol=1e-12)
         np.testing.assert_allclose(together[[position]].weight, apart.weight, rtol=1e-12)
+
+
+def test_numbers_of_representatives_follow_the_variation_within_bags(rng):
+    """Not its place: the first and the last bag are far apart and even."""
+    spread = np.array([0.1, 1.0, 0.1])
+    X = np.repeat([[-8.0], [0.0], [5.0]], 60, axis=0) + np.repeat(spread, 60)[:, None] * rng.normal(size=(180, 3))
+    chosen = Representatives(Bags(X, np.repeat(list("abc"), 60), rng.exponential(size=180)), np.zeros(180))
+    assert chosen.number.tolist() == [8, 32, 8]
+    assert chosen.chosen[0].sizes.tolist() == [8, 32, 8]
+
+
+def test_bags_that_are_off_get_more_representatives(rng):
+    bags = Bags(0.1 * rng.normal(size=(400, 2)), np.repeat(np.arange(5), [200, 100, 20, 4, 76]))
+
+    def numbers(*errors):
+        """What each step says, and the numbers after it."""
+        chosen = Representatives(bags, np.zeros(400))
+        return [(chosen.refine(np.array(error), gap), chosen.number.tolist()) for error, gap in errors]
+
+    large, left = [-0.3, 0.005, -0.3, 0.0, 0.0], [-0.1, 0.0, -0.1, 0.0, 0.0]
+    assert numbers((large, 0.04)) == [(False, [8] * 5)]
+    assert numbers((large, -0.5), (left, -0.02)) == [(True, [32, 8, 32, 8, 8]), (False, [32, 8, 32, 8, 8])]
+    assert numbers((large, -0.5), (left, 0.2))[1] == (True, [128, 8, 32, 8, 8])
+    # more of them did not help
+    assert numbers((large, -0.5), (large, -0.5))[1] == (False, [32, 8, 32, 8, 8])
+    assert not Representatives(bags, np.zeros(400), 2).refine(np.array(large), -0.5)
 
 
 @pytest.mark.parametrize("link", ["square", "exp"])
@@ -110,3 +145,17 @@ def test_too_few_representatives_are_reported():
     model = vbagg.VBAgg(kernel=vbagg.kernels.RBF(), landmarks=15, inference=inference).fit(data.bags, data.y)
     assert abs(model.status_.representation_gap) > 0.2
     assert f"change the ELBO by {-model.status_.representation_gap:+.1f} nats" in model.status_.message
+
+
+def test_the_search_goes_on_with_more_representatives_where_there_were_too_few(monkeypatch):
+    data = vbagg.datasets.swiss_roll(n_bags=20, mean_size=40, std_size=15, seed=3)
+
+    def fitted(numbers):
+        monkeypatch.setattr(representatives, "NUMBERS", numbers)
+        return vbagg.VBAgg(kernel=vbagg.kernels.RBF(), landmarks=15).fit(data.bags, data.y)
+
+    refined, fine = fitted((1, 2, 32)), fitted((32, 32, 32))
+    assert "change the ELBO" not in refined.status_.message
+    assert 0 < abs(refined.status_.representation_gap) < 0.2
+    assert len(refined.history_) > len(fine.history_)
+    assert refined.elbo_ == pytest.approx(fine.elbo_, abs=0.2)

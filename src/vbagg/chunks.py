@@ -25,8 +25,11 @@ CACHED = 8e6
 TILE = 128
 """Individuals in a tile of a larger bag."""
 
-SHAPE_COST = 7e9
+SHAPE_COST = 7e10
 """Work, in products of a feature with a weight, that one more compiled shape must save to be worth its compilation."""
+
+PASSES, PASSES_OF_A_SEARCH = 10, 100
+"""Passes over the individuals that the last solve of `q` takes, and a search for parameters."""
 
 PAIRS_PER_INDIVIDUAL = 75
 """Pairs of individuals that cost as much as one individual."""
@@ -99,12 +102,18 @@ def round_up(value: int, bits: int = 3) -> int:
 
 
 def plan_batches(
-    sizes: np.ndarray, residual: str, max_elements: float, n_columns: int = 64, tiled: bool = True
+    sizes: np.ndarray,
+    residual: str,
+    max_elements: float,
+    n_columns: int = 64,
+    tiled: bool = True,
+    passes: int = PASSES,
 ) -> list[Batch]:
     """Group bags by padded size or into chunks of tiles.
 
     `max_elements` bounds the largest array of one chunk, where an individual has `n_columns` features.
     """
+    shape_cost = SHAPE_COST / passes / n_columns**2
     if residual == "auto":
         modes = np.where(sizes <= EXACT_LIMIT, "exact", "subset")
     else:
@@ -115,7 +124,7 @@ def plan_batches(
         if cut.any():
             batches += _tile_batches(sizes, np.flatnonzero(cut), mode, max_elements, n_columns)
         members = np.flatnonzero((modes == mode) & ~cut)
-        for top, group in _merge_sizes(sizes, members, SHAPE_COST / n_columns**2, pairs=mode == "exact"):
+        for top, group in _merge_sizes(sizes, members, shape_cost, pairs=mode == "exact"):
             pairs = {"exact": top**2, "subset": _pair_elements(n_columns), "diagonal": 0}[mode]
             per_chunk = max(1, int(max_elements // (top * n_columns + pairs)))
             pieces = np.array_split(group, -(-len(group) // per_chunk))
@@ -251,10 +260,21 @@ def make_chunks(
     n_columns: int = 64,
     tiled: bool = True,
     precision: Any = np.float64,
+    passes: int = PASSES,
 ) -> list[Chunk]:
-    """All bags as padded chunks; without `tiled` each bag fills one row of the arrays.
+    """All bags as padded chunks for a number of `passes` over them; untiled, each bag fills one row of the arrays.
 
     Features of individuals are computed in the `precision` of X.
     """
-    batches = plan_batches(bags.sizes, residual, max_elements, n_columns, tiled)
+    batches = plan_batches(bags.sizes, residual, max_elements, n_columns, tiled, passes)
     return [make_chunk(bags, batch, y, aux, known, random_state, precision) for batch in batches]
+
+
+def gather(parts: list[np.ndarray], chunks: list[Chunk]) -> np.ndarray:
+    """Per-bag rows of all chunks in the order of the bags, padding dropped."""
+    position = np.concatenate([np.asarray(chunk.position) for chunk in chunks])
+    values = np.concatenate(parts)
+    inside = position >= 0
+    out = np.empty((inside.sum(), *values.shape[1:]))
+    out[position[inside]] = values[inside]
+    return out

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from vbagg.ordering import sorted_rows
+
 if TYPE_CHECKING:
     from vbagg.kernels import Kernel, LogParameters
 
@@ -150,9 +152,9 @@ def _rows_by_bag(bag: np.ndarray) -> list[np.ndarray]:
 
 def merge_rows(X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct rows in lexicographic order and their total weights, whatever the order of rows."""
-    order = np.lexsort(X.T[::-1])
+    order, first = sorted_rows(X)
     X, weight = X[order], weight[order]
-    starts = np.flatnonzero(np.r_[np.ones(len(X[:1]), bool), np.any(X[1:] != X[:-1], axis=1)])
+    starts = np.flatnonzero(first)
     stops = np.r_[starts[1:], len(X)]
     total = weight[starts]
     for group in np.flatnonzero(stops - starts > 1):  # fsum is exact, so independent of order

@@ -4,8 +4,7 @@ By Price's theorem the covariance of two rates is
 
     cov(Psi(f_i), Psi(f_j)) = sum_k E Psi^(k)(f_i) E Psi^(k)(f_j) S_ij^k / k!
 
-so the slope `E Psi'(f)` carries the first order of every link. With `a_ij = A_i Sigma A_j^T` the landmarks' share
-of `S_ij`, `low_rank_total` sums `low_rank_pair` over all pairs of a bag without visiting pairs.
+so the slope `E Psi'(f)` carries the first order of every link.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ class Link:
     """A map from the latent function to a rate. Methods are elementwise; `m`, `s` are mean and variance of `f`."""
 
     name: ClassVar[str]
-    needs_gram: ClassVar[bool] = False
 
     def value(self, f: Array) -> Array:
         """`Psi(f)`."""
@@ -56,17 +54,6 @@ class Link:
     def total_covariance(self, mean_a: Array, mean_c: Array, first_order: Array) -> Array:
         """Covariance of the totals of two bags from its first order: exact where each bag is one individual."""
         return first_order
-
-    def low_rank_pair(self, slope_i: Array, slope_j: Array, a: Array) -> Array:
-        """Part of the covariance that `low_rank_total` accounts for."""
-        return slope_i * slope_j * a
-
-    def low_rank_total(self, direction: Array, gram: Array | None) -> Array:
-        """Sum of `w_i w_j low_rank_pair(i, j)` over the pairs of each bag, from sums over individuals.
-
-        With `F = A chol(Sigma)`: the direction `sum_i w_i slope_i F_i` (b, m), and `F^T P F` (b, m, m) if `needs_gram`.
-        """
-        return jnp.sum(direction**2, axis=-1)
 
 
 def _quadratic(u: Array, S: Array) -> Array:
@@ -123,7 +110,6 @@ class Square(Link):
     """`Psi(f) = f^2`; moments MATH (7)."""
 
     name = "square"
-    needs_gram = True
 
     def value(self, f: Array) -> Array:  # noqa: D102
         return f**2
@@ -146,14 +132,6 @@ class Square(Link):
 
     def bag_variance(self, weight: Array, slope: Array, S: Array) -> Array:  # noqa: D102
         return _quadratic(weight * slope, S) + 2 * _quadratic(weight, S**2)
-
-    def low_rank_pair(self, slope_i: Array, slope_j: Array, a: Array) -> Array:  # noqa: D102
-        return self.covariance(slope_i, slope_j, a)
-
-    def low_rank_total(self, direction: Array, gram: Array | None) -> Array:  # noqa: D102
-        # 2 tr((P A Sigma A^T)^2) = 2 ||F^T P F||^2
-        assert gram is not None
-        return super().low_rank_total(direction, gram) + 2 * jnp.sum(gram**2, axis=(-2, -1))
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ For fixed kernel parameters a chunk is staged once and then evaluated for many `
 
 With `a_ij = A_i Sigma A_j^T`, `S_ij = R_ij + a_ij` and `cov` the link's covariance of two rates,
 
-    V = sum_ij w_i w_j low_rank_pair_ij + sum_(i,j) in pairs w_i w_j (cov(S_ij) - low_rank_pair_ij)
+    V = sum_ij w_i w_j d_i d_j a_ij + sum_(i,j) in pairs w_i w_j (cov(S_ij) - d_i d_j a_ij)
 
-where the pairs are all of the bag (`exact`), `i = j` (`diagonal`), or `i = j` and an unbiased estimate of the others
-from fixed draws with probability proportional to weight (`subset`).
+where `d` are the slopes, so that the first sum needs no pairs. The pairs of the second are all of the bag (`exact`),
+`i = j` (`diagonal`), or `i = j` and an unbiased estimate of the others from fixed draws with probability proportional
+to weight (`subset`).
 """
 
 from __future__ import annotations
@@ -57,12 +58,14 @@ class Collapsed:
     """(b, m+1) `A^T P 1`."""
     s: Array
     """(b) sum of `R_ij` over weighted pairs."""
-    G: Any
-    """(b, m+1, m+1) `A^T P A`."""
-    H: Any
+    G: Any = None
+    """(b, m+1, m+1) `A^T P A`; this and the following for the square link."""
+    H: Any = None
     """(b, m+1, m+1) `A^T P R P A`."""
-    r: Array
-    t: Array
+    r: Any = None
+    """(b) `tr(P R)`."""
+    t: Any = None
+    """(b) `tr((P R)^2)`."""
 
 
 def sum_tiles(tiles: Tiles | None, values: Array) -> Array:
@@ -133,30 +136,27 @@ def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk, pairs: boo
 
 
 def stage_collapsed(feature_map: FeatureMap, basis: Basis, chunk: Chunk, quadratic: bool) -> Collapsed:
-    """Bag sums of MATH (9); `quadratic` asks for what the square link needs beyond the identity's."""
+    """Bag sums of MATH (9); `quadratic` asks for those of the square link, which are over all pairs."""
     A, diagonal = _bag_features(feature_map, basis, chunk.X)
     A = jnp.concatenate([A, chunk.known[..., None]], axis=-1)
-    w, w2 = chunk.weight, chunk.weight**2
-
-    def bag_sum(equation: str, *factors: Array) -> Array:
-        return sum_tiles(chunk.tiles, jnp.einsum(equation, *factors))
-
-    s, t = bag_sum("tn,tn->t", w2, diagonal), bag_sum("tn,tn->t", w2, diagonal**2)
-    G: Any = None
-    H: Any = None
-    if quadratic:
-        G = bag_sum("tnm,tn,tnl->tml", A, w, A)
-        H = bag_sum("tnm,tn,tnl->tml", A, w2 * diagonal, A)
-    if chunk.residual != "diagonal":
-        R = _pair_residuals(feature_map, basis, chunk, A[..., :-1])
-        off_diagonal = 1.0 - jnp.eye(R.shape[-1], dtype=FAST)
-        weighted = pair_weights(chunk).astype(FAST) * off_diagonal * R
-        s = s + jnp.sum(weighted, axis=(-2, -1))
-        t = t + jnp.sum(weighted * R, axis=(-2, -1))
-        if quadratic:
-            A_pairs = _take(A, chunk).astype(FAST)
-            H = H + jnp.einsum("bim,bil->bml", A_pairs, weighted @ A_pairs)
-    return Collapsed(bag_sum("tn,tnm->tm", w, A), s, G, H, bag_sum("tn,tn->t", w, diagonal), t)
+    w = chunk.weight
+    g = sum_tiles(chunk.tiles, jnp.einsum("tn,tnm->tm", w, A))
+    s = sum_tiles(chunk.tiles, jnp.sum(w**2 * diagonal, axis=-1))
+    if chunk.residual == "diagonal":
+        return Collapsed(g, s)
+    R = _pair_residuals(feature_map, basis, chunk, A[..., :-1])
+    weighted = pair_weights(chunk).astype(FAST) * R
+    s = s + jnp.sum(weighted * (1.0 - jnp.eye(R.shape[-1], dtype=FAST)), axis=(-2, -1))
+    if not quadratic:
+        return Collapsed(g, s)
+    return Collapsed(
+        g,
+        s,
+        G=jnp.einsum("bnm,bn,bnl->bml", A, w, A),
+        H=jnp.einsum("bim,bil->bml", A, weighted @ A),
+        r=jnp.sum(w * diagonal, axis=-1),
+        t=jnp.sum(weighted * R, axis=(-2, -1)),
+    )
 
 
 def marginals(staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array, Array]:
@@ -193,17 +193,13 @@ def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple
     if staged.residual == "exact":
         S = staged.block_residual + jnp.einsum("bim,bjm->bij", F, F)
         return M, _floored(link.bag_variance(staged.weight, slope, S), M)
-    gram = jnp.einsum("tnm,tn,tnl->tml", F, staged.weight, F) if link.needs_gram else None
-    V = link.low_rank_total(
-        _direction(staged, slope) @ factor.astype(FAST), None if gram is None else sum_tiles(staged.tiles, gram)
-    )
-    a = variance - staged.residual_diagonal
-    own = link.covariance(slope, slope, variance) - link.low_rank_pair(slope, slope, a)
+    V = jnp.sum((_direction(staged, slope) @ factor.astype(FAST)) ** 2, axis=-1)
+    own = link.covariance(slope, slope, variance) - slope**2 * (variance - staged.residual_diagonal)
     V = V + sum_tiles(staged.tiles, jnp.sum(staged.weight**2 * own, axis=-1))
     if staged.residual == "subset":
         slope_i, slope_j, a = _drawn_pairs(staged, slope, F, factor)
-        pair = link.covariance(slope_i, slope_j, staged.block_residual + a) - link.low_rank_pair(slope_i, slope_j, a)
-        V = V + jnp.sum(staged.block_weight * pair, axis=(-2, -1))
+        rest = link.covariance(slope_i, slope_j, staged.block_residual + a) - slope_i * slope_j * a
+        V = V + jnp.sum(staged.block_weight * rest, axis=(-2, -1))
     return M, _floored(V, M)
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg import laws
-from vbagg.chunks import Chunk
+from vbagg.chunks import Chunk, gather
 from vbagg.compiling import lightly
 from vbagg.draws import draw_totals
 from vbagg.elbo import Spec
@@ -212,13 +212,3 @@ def draw_bags(
         for chunk in chunks
     ]
     return gather(parts, chunks).T[:n]
-
-
-def gather(parts: list[np.ndarray], chunks: list[Chunk]) -> np.ndarray:
-    """Per-bag rows of all chunks in the order of the bags, padding dropped."""
-    position = np.concatenate([np.asarray(chunk.position) for chunk in chunks])
-    values = np.concatenate(parts)
-    inside = position >= 0
-    out = np.empty((inside.sum(), *values.shape[1:]))
-    out[position[inside]] = values[inside]
-    return out

@@ -10,14 +10,23 @@ from __future__ import annotations
 import numpy as np
 
 from vbagg.bags import Bags
+from vbagg.ordering import lexicographic_order
 
+NUMBERS = 8, 32, 128
+"""Representatives of a bag: at first the first or, where individuals are far from them, the second of these."""
+SPREAD = 0.05
+"""Mean squared distance, per column in standard units, that individuals may have from the fewest representatives."""
+TOLERABLE = 0.01
+"""Nats for each bag by which representatives may change the ELBO."""
+HELPFUL = 0.7
+"""Share of the sizes of the errors that may be left after a step to more representatives."""
 POWER_STEPS = 6
 ROUNDING = 1e-12
 """Spread of a part, relative to that of its group, that counts as none."""
 
 
-def representative_bags(bags: Bags, known: np.ndarray, number: int) -> tuple[Bags, np.ndarray]:
-    """Bags of at most `number` individuals each, and the known part of `f` of these.
+class Representatives:
+    """As many representatives of each bag as its variation needs, or a given number.
 
     Parameters
     ----------
@@ -25,10 +34,54 @@ def representative_bags(bags: Bags, known: np.ndarray, number: int) -> tuple[Bag
         Individuals in standard units, all of positive weight.
     known
         (n) part of `f` that is not learnt; it counts as one more column when groups are formed.
+    fixed
+        Number of representatives of each larger bag; None: as many as it needs.
+
+    Attributes
+    ----------
+    chosen
+        Bags of representatives, and the known part of `f` of these.
     """
+
+    def __init__(self, bags: Bags, known: np.ndarray, fixed: int | None = None) -> None:
+        self.bags, self.known, self.fixed = bags, known, fixed
+        self._error = np.inf
+        if fixed is None:
+            fewest, most = np.full(len(bags), NUMBERS[0]), np.full(len(bags), NUMBERS[1])
+            self.chosen = representative_bags(bags, known, most, fewest, SPREAD * bags.n_features)
+            self.number = np.where(self.chosen[0].sizes > fewest, most, fewest)
+        else:
+            self.number = np.full(len(bags), fixed)
+            self.chosen = representative_bags(bags, known, self.number)
+
+    def refine(self, error: np.ndarray, gap: float) -> bool:
+        """Ask for more where `error`, the nats by which the log density of each bag is off, is not tolerable.
+
+        False where there is nothing to gain: the `gap` of the whole objective is tolerable, or the last step to more
+        representatives did not help.
+        """
+        size = np.abs(error)
+        coarse = (size > TOLERABLE) & (self.number < np.minimum(self.bags.sizes, NUMBERS[-1]))
+        well = abs(gap) <= TOLERABLE * len(error)
+        if self.fixed or well or size.sum() > HELPFUL * self._error or not coarse.any():
+            return False
+        self._error = size.sum()
+        self.number[coarse] = np.array(NUMBERS)[np.searchsorted(NUMBERS, self.number[coarse], side="right")]
+        self.chosen = representative_bags(self.bags, self.known, self.number)
+        return True
+
+
+def representative_bags(
+    bags: Bags, known: np.ndarray, number: np.ndarray, fewest: np.ndarray | None = None, near: float = 0.0
+) -> tuple[Bags, np.ndarray]:
+    """Bags of `number` (b) individuals each, or all if there are less, and the known part of `f` of these.
+
+    A bag has only the `fewest` (b) where their mean squared distance from the individuals is at most `near`.
+    """
+    fewest = number if fewest is None else fewest
     columns = np.column_stack([bags.X, known])
-    large = bags.sizes[bags.bag] > number
-    means, totals, bag = group_means(columns[large], bags.weight[large], bags.bag[large], number)
+    large = (bags.sizes > fewest)[bags.bag]
+    means, totals, bag = group_means(columns[large], bags.weight[large], bags.bag[large], number, fewest, near)
     rows = np.concatenate([columns[~large], means])
     weight = np.concatenate([bags.weight[~large], totals])
     code = np.concatenate([bags.bag[~large], bag])
@@ -37,21 +90,22 @@ def representative_bags(bags: Bags, known: np.ndarray, number: int) -> tuple[Bag
 
 
 def group_means(
-    rows: np.ndarray, weight: np.ndarray, bag: np.ndarray, number: int
+    rows: np.ndarray, weight: np.ndarray, bag: np.ndarray, number: np.ndarray, fewest: np.ndarray, near: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weighted means (k, d), total weights (k) and bags (k) of at most `number` groups in each bag.
+    """Weighted means (k, d), total weights (k) and bags (k) of groups: at most `number[a]` in bag `a`.
 
     The order of the rows makes no difference.
     """
-    order = np.lexsort((weight, *rows.T[::-1], bag))
+    order = lexicographic_order(bag, *rows.T, weight)
     rows, weight = rows[order], weight[order]
     labels, bag = np.unique(bag[order], return_inverse=True)
-    group = bag * number + _slots(rows, weight, bag, number)
+    most = int(number.max(initial=1))
+    group = bag * most + _slots(rows, weight, bag, number[labels], fewest[labels], near)
     order = np.argsort(group, kind="stable")
     segments = _Segments(group[order])
     totals = segments.sum(weight[order])
     means = segments.sum(weight[order, None] * rows[order]) / totals[:, None]
-    return means, totals, labels[segments.keys // number]
+    return means, totals, labels[segments.keys // most]
 
 
 class _Segments:
@@ -68,16 +122,20 @@ class _Segments:
         return np.add.reduceat(values, self.starts) if len(self.starts) else values[:0]
 
 
-def _slots(rows: np.ndarray, weight: np.ndarray, bag: np.ndarray, number: int) -> np.ndarray:
+def _slots(
+    rows: np.ndarray, weight: np.ndarray, bag: np.ndarray, number: np.ndarray, fewest: np.ndarray, near: float
+) -> np.ndarray:
     """(n) number of each row's group within its bag, the rows sorted by bag."""
     slot = np.zeros(len(rows), int)
-    used = np.ones(bag.max(initial=-1) + 1, int)
+    used = np.ones(len(number), int)
+    mass = _Segments(bag).sum(weight)
     # of each group; infinite before its first split
-    spread = np.zeros((len(used), number))
+    spread = np.zeros((len(number), number.max(initial=1)))
     spread[:, 0] = np.inf
     while True:
         widest = np.argmax(spread, axis=1)
         open_ = (used < number) & (spread.max(axis=1, initial=0.0) > 0)
+        open_ &= (used != fewest) | (spread.sum(axis=1) > near * mass)
         if not open_.any():
             return slot
         members = np.flatnonzero(open_[bag] & (slot == widest[bag]))

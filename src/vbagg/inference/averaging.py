@@ -52,7 +52,9 @@ def average(
         log_weights.append(-np.log(2 * radius**2) + min(surplus, LARGEST_SURPLUS))
         solution, objective, jitter = point.solution, point.value, point.jitter
         if problem.rough is not None:
-            solution, objective, jitter = solve_in_full(problem, point, 1e-4)
+            staged = problem.at(point.parameters)
+            solution, objective = solve_in_full(staged, point, 1e-4)
+            jitter = staged.jitter
         members.append(
             replace(
                 fit,

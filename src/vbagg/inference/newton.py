@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from vbagg.elbo import Parameters
 from vbagg.errors import unknown_name
-from vbagg.inference.problem import Problem
+from vbagg.inference.problem import Problem, StagedProblem
 from vbagg.inference.profile import Point, Profile, solve_in_full
 from vbagg.inference.result import Fit, FlatParameters, Status, Validator, choose, require_counts
 from vbagg.inference.search import SearchResult, maximise
+from vbagg.inference.weights import promised_gain
 from vbagg.priors import LogPrior
 from vbagg.progress import Report
+from vbagg.representatives import TOLERABLE
 
 PRECISIONS = ("auto", "double", "single")
 SAME_OPTIMUM = 2.0, 0.7
 """A later start that comes this near to an earlier optimum, in nats and log-parameters, is in its basin and stops."""
-ROUGH_PRECISION, FINAL_PRECISION = 1e-2, 1e-5
-WORTHY_GAP = 0.01
-"""Nats per bag by which representatives may change the ELBO before the status speaks of it."""
+SCAN_PRECISION, ROUGH_PRECISION = 0.5, 1e-2
+"""Nats to which `q` is solved to compare starts, and far from the optimum of the parameters."""
+FINAL_PRECISION = 1e-5
+"""Nats for each bag to which the final `q` is solved."""
 ADVICE = (
     "Try more iterations (`inference=Newton(max_iterations=...)`), fewer covariates, or stronger priors;"
     " predictions from this fit may be off."
@@ -41,8 +44,10 @@ class Newton:
     tolerance
         Gain of the objective, in nats, below which the search stops.
     representatives
-        Weighted individuals that stand for each larger bag while parameters are searched for; None: all. The
-        posterior is then solved with all individuals. With `residual="diagonal"` always all.
+        Weighted individuals that stand for each larger bag while parameters are searched for: a number, `"auto"` for
+        as many as the variation within the bag needs, or None for all. The posterior is then solved with all
+        individuals. `"auto"` takes more where the log density of a bag turns out to differ, and the search goes on.
+        With `residual="diagonal"` always all.
     precision
         Of the features of individuals: `"double"`, `"single"` (faster, with a jitter of 1e-5 or more), or `"auto"`:
         single where a fit would take longer than a minute or so.
@@ -51,11 +56,13 @@ class Newton:
     max_iterations: int = 100
     starts: int = 3
     tolerance: float = 5e-3
-    representatives: int | None = 32
+    representatives: int | str | None = "auto"
     precision: str = "auto"
 
     def __post_init__(self) -> None:
-        require_counts(self, "max_iterations", "starts", "representatives")
+        require_counts(self, "max_iterations", "starts")
+        if self.representatives != "auto":
+            require_counts(self, "representatives")
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", self.precision, PRECISIONS)
 
@@ -70,10 +77,10 @@ class Newton:
     ) -> Fit:
         """Fit from each promising start and keep the best."""
         flat = FlatParameters(starts[0], trainable)
-        searched = problem.rough or problem
         fits: list[Fit] = []
-        for point in self._promising(Profile(searched, flat, log_prior), starts):
-            search = _Search(problem, Profile(searched, flat, log_prior, point), report, len(fits))
+        for point in self._promising(Profile(problem.rough or problem, flat, log_prior), starts):
+            profile = Profile(problem.rough or problem, flat, log_prior, point)
+            search = _Search(problem, profile, report, len(fits))
             fits.append(search.run(point.x, fits, self))
         return choose(fits, problem, validator)
 
@@ -85,7 +92,7 @@ class Newton:
         for start in ladder:
             x = profile.flat.ravel(start)
             if not points or not np.array_equal(x, points[-1].x):
-                points.append(profile(x, ROUGH_PRECISION, slope=False))
+                points.append(profile(x, SCAN_PRECISION, slope=False))
         padded = np.pad([point.value for point in points], 1, constant_values=-np.inf)
         peaks = [p for p, left, right in zip(points, padded, padded[2:], strict=False) if p.value >= max(left, right)]
         if not peaks:
@@ -114,15 +121,39 @@ class _Search:
             nats, distance = SAME_OPTIMUM
             return any(0 < best - value < nats and np.abs(x - at).max() < distance for at, best in found)
 
-        result = maximise(
-            self.objective,
-            start,
-            tolerance=options.tolerance,
-            noise=max(1e-3, 10 * self.profile.problem.noise),
-            max_iterations=options.max_iterations,
-            stop=known,
-        )
-        return self._finish(result)
+        def climb(x: np.ndarray, tolerance: float, curvature: np.ndarray | None = None) -> SearchResult:
+            return maximise(
+                self.objective,
+                x,
+                tolerance=tolerance,
+                noise=max(1e-3, 10 * self.profile.problem.noise),
+                max_iterations=options.max_iterations,
+                stop=known,
+                curvature=curvature,
+            )
+
+        result = climb(start, options.tolerance)
+        while (staged := self._with_all_individuals()) is None:
+            worthwhile = max(options.tolerance, 0.1 * TOLERABLE * self.problem.n_bags)
+            more = climb(self._best.x, worthwhile, result.curvature)
+            result = replace(more, iterations=result.iterations + more.iterations)
+        return self._finish(result, staged)
+
+    @property
+    def _best(self) -> Point:
+        assert self.profile.best is not None
+        return self.profile.best
+
+    def _with_all_individuals(self) -> StagedProblem | None:
+        """The problem at the best parameters; None if the search should go on, with more representatives."""
+        found = self._best.solution
+        staged = self.problem.at(self._best.parameters)
+        if self.problem.rough is not None:
+            error = staged.evaluate(found.q).terms - found.terms
+            if self.problem.refine(error, error.sum() + promised_gain(staged, found.q)):
+                self.profile.problem = self.problem.rough
+                return None
+        return staged
 
     def objective(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient; far from the optimum a rough solve of `q` will do."""
@@ -143,16 +174,15 @@ class _Search:
         self.report(self.history[-1])
         return point.value, point.slope
 
-    def _finish(self, result: SearchResult) -> Fit:
-        assert self.profile.best is not None
-        best = self.profile.best
-        solution, objective, jitter = solve_in_full(self.problem, best, FINAL_PRECISION)
+    def _finish(self, result: SearchResult, staged: StagedProblem) -> Fit:
+        best = self._best
+        solution, objective = solve_in_full(staged, best, FINAL_PRECISION * self.problem.n_bags)
         converged, reason = result.converged, result.reason
         if not solution.converged:
             converged, reason = False, "the posterior of the weights did not settle"
         message = "Converged." if converged else f"Not converged: {reason}. {ADVICE}"
         gap = solution.elbo - best.solution.elbo if self.problem.rough is not None else 0.0
-        if abs(gap) > WORTHY_GAP * self.problem.n_bags:
+        if abs(gap) > TOLERABLE * self.problem.n_bags:
             message += (
                 f" Parameters were learnt with representative individuals, which change the ELBO by {-gap:+.1f} nats;"
                 " `inference=Newton(representatives=...)` takes more of them."
@@ -165,4 +195,4 @@ class _Search:
             representation_gap=gap,
             repeated=result.stopped,
         )
-        return Fit(best.parameters, solution.q, solution.elbo, objective, jitter, status, self.history)
+        return Fit(best.parameters, solution.q, solution.elbo, objective, staged.jitter, status, self.history)

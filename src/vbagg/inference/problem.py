@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,24 +10,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vbagg.chunks import Chunk
-from vbagg.compiling import LIGHT
-from vbagg.elbo import Parameters, Spec, Staged, data_term, stage
+from vbagg.bags import Bags
+from vbagg.chunks import PASSES, PASSES_OF_A_SEARCH, Chunk, gather
+from vbagg.compiling import LIGHT, lightly
+from vbagg.elbo import Parameters, Spec, Staged, data_term, expected_log_prob, stage
 from vbagg.features import (
     JITTER,
     SINGLE_JITTER,
+    Basis,
+    FeatureMap,
     compiled_basis,
     feature_count,
     make_basis,
     needed_jitter,
 )
 from vbagg.moments import mean_and_jacobian
+from vbagg.representatives import Representatives
 
 Array = jax.Array
 LONG = 2e11
 """Products of a feature with a weight, over all passes, from which loops should be compiled to run fast."""
-PASSES, PASSES_OF_A_SEARCH = 10, 100
-"""Passes over the data that the last solve of `q` takes, and a search for parameters."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,21 @@ class Gaussian:
         return 0.5 * float(np.sum(self.factor**2) + self.mu @ self.mu - len(self.mu) - log_det)
 
 
-def _value_and_slopes(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> tuple[Array, tuple]:
-    def value(mu: Array, factor: Array) -> Array:
-        return data_term(spec, p, staged, mu, factor)
+class Evaluation(NamedTuple):
+    """ELBO, gradients of its data term in mean and triangular factor, and the data term of each bag."""
 
-    return jax.value_and_grad(value, argnums=(0, 1))(mu, factor)
+    elbo: float
+    d_mu: np.ndarray
+    d_factor: np.ndarray
+    terms: np.ndarray
+
+
+def _terms_and_slopes(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> tuple[tuple, Array]:
+    def value(mu: Array, factor: Array) -> tuple[Array, Array]:
+        terms = staged.valid * expected_log_prob(spec, p, staged, mu, factor)
+        return jnp.sum(terms), terms
+
+    return jax.grad(value, argnums=(0, 1), has_aux=True)(mu, factor)
 
 
 def _value(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> Array:
@@ -69,29 +82,38 @@ def _gauss_newton(spec: Spec, p: dict, staged: Staged, mu: Array) -> tuple[Array
     return jnp.sum(staged.valid * value), J.T @ (staged.valid * slope), (J.T * weight) @ J
 
 
-def _parameter_slopes(
-    spec: Spec, parameters: Parameters, jitter: tuple, chunk: Chunk, mu: Array, factor: Array
-) -> Parameters:
+def _basis_slopes(
+    spec: Spec, basis: Basis, p: dict, chunk: Chunk, mu: Array, factor: Array
+) -> tuple[Basis, dict[str, Array]]:
     # one pass: summing over individuals directly is cheaper than differentiating bag sums
-    def value(parameters: Parameters) -> Array:
-        basis = make_basis(spec.feature_map, parameters.kernel, parameters.landmarks, jitter)
-        return data_term(spec, parameters.likelihood, stage(spec, basis, chunk, False), mu, factor)
+    def value(basis: Basis, p: dict) -> Array:
+        return data_term(spec, p, stage(spec, basis, chunk, False), mu, factor)
 
-    return jax.grad(value)(parameters)
+    return jax.grad(value, argnums=(0, 1))(basis, p)
+
+
+@lightly(static_argnums=0)
+def _through_basis(feature_map: FeatureMap, kernel: tuple, landmarks: tuple, jitter: tuple, slopes: Basis) -> tuple:
+    """Slopes in kernel parameters and landmarks from those in the basis that they make."""
+
+    def basis(kernel: tuple, landmarks: tuple) -> Basis:
+        return make_basis(feature_map, kernel, landmarks, jitter)
+
+    return jax.vjp(basis, kernel, landmarks)[1](slopes)
 
 
 class Compiled(NamedTuple):
     """The functions of a chunk."""
 
     stage: Any
-    value_and_slopes: Any
+    terms_and_slopes: Any
     value: Any
     gauss_newton: Any
-    parameter_slopes: Any
+    basis_slopes: Any
 
 
 def _compile(**options: Any) -> Compiled:
-    functions = (_value_and_slopes, _value, _gauss_newton, _parameter_slopes)
+    functions = (_terms_and_slopes, _value, _gauss_newton, _basis_slopes)
     others = (jax.jit(function, static_argnames=("spec",), **options) for function in functions)
     return Compiled(jax.jit(stage, static_argnames=("spec", "collapse"), **options), *others)
 
@@ -124,6 +146,20 @@ class Problem:
         self.evaluations = 0
         self.max_jitter = 0.0
 
+    def represent(self, representatives: Representatives, build: Callable[[Bags, np.ndarray], Problem]) -> None:
+        """Let parameters be searched for with fewer individuals."""
+        self._representatives, self._build = representatives, build
+        self.rough = build(*representatives.chosen)
+
+    def refine(self, error: np.ndarray, gap: float) -> bool:
+        """More representatives where the data terms of bags are off, if the ELBO is too; whether there are any."""
+        if self.rough is None or not self._representatives.refine(error, gap):
+            return False
+        finer = self._build(*self._representatives.chosen)
+        finer.evaluations, finer.max_jitter = self.rough.evaluations, self.rough.max_jitter
+        self.rough = finer
+        return True
+
     @property
     def parts(self) -> list[Problem]:
         """The problem itself and its rough one."""
@@ -141,10 +177,11 @@ class Problem:
             return False
         if self.spec.link.name == "identity":
             return True
+        if self.spec.link.name != "square" or chunk.residual != "exact":
+            return False
         n, m = chunk.shape[1], self.n_features
-        direct, collapsed = n * m * m + n * n * m * (chunk.residual == "exact"), 2 * m**3
-        total = sum(len(c.y) for c in self.chunks)
-        return self.spec.link.name == "square" and collapsed < direct and 16 * total * m * m < self.memory
+        statistics = 16 * m * m * sum(len(c.y) for c in self.chunks)
+        return 2 * m**3 < n * m * m + n * n * m and statistics < self.memory
 
     def at(self, parameters: Parameters, jitter: tuple[float, ...] | None = None) -> StagedProblem:
         """The problem for given kernel and likelihood parameters; jitter as small as they allow if not given."""
@@ -164,6 +201,7 @@ class StagedProblem:
         self.basis = compiled_basis(self.spec.feature_map, parameters.kernel, parameters.landmarks, jitter)
         self._kept: dict[int, Staged] = {}
         self._bytes = 0
+        self._last: tuple[Gaussian, Evaluation] | None = None
 
     def _staged(self, index: int) -> Staged:
         if index in self._kept:
@@ -177,18 +215,31 @@ class StagedProblem:
             self._bytes += size
         return staged
 
-    def _sum(self, function, *arguments):
-        total = None
+    def _parts(self, function: Any, *arguments: Any) -> Iterator[Any]:
+        """Results of a compiled function for each chunk."""
         for index in range(len(self.problem.chunks)):
-            part = function(self.spec, self.parameters.likelihood, self._staged(index), *arguments)
-            total = part if total is None else jax.tree.map(jnp.add, total, part)
-        return jax.tree.map(np.asarray, total)
+            yield function(self.spec, self.parameters.likelihood, self._staged(index), *arguments)
 
-    def evaluate(self, q: Gaussian) -> tuple[float, np.ndarray, np.ndarray]:
-        """ELBO and the data term's gradients in `mu` and the triangular factor."""
+    def _sum(self, function: Any, *arguments: Any) -> Any:
+        return _added(self._parts(function, *arguments))
+
+    def evaluate(self, q: Gaussian) -> Evaluation:
+        """ELBO and slopes; the last result is kept."""
+        if self._last is not None and self._last[0] is q:
+            return self._last[1]
         self.problem.evaluations += 1
-        value, (d_mu, d_factor) = self._sum(self.compiled.value_and_slopes, q.mu, q.factor)
-        return float(value) - q.kl(), d_mu, np.tril(d_factor)
+        terms: list[np.ndarray] = []
+
+        def slopes() -> Iterator[Any]:
+            for own, of_chunk in self._parts(self.compiled.terms_and_slopes, q.mu, q.factor):
+                terms.append(np.asarray(of_chunk))
+                yield own
+
+        d_mu, d_factor = _added(slopes())
+        of_bags = gather(terms, self.problem.chunks)
+        found = Evaluation(float(of_bags.sum()) - q.kl(), d_mu, np.tril(d_factor), of_bags)
+        self._last = q, found
+        return found
 
     def elbo(self, q: Gaussian) -> float:
         """ELBO alone."""
@@ -201,8 +252,20 @@ class StagedProblem:
 
     def parameter_slopes(self, q: Gaussian) -> Parameters:
         """Partial gradient of the ELBO in the parameters; the total one where `q` is optimal."""
-        total = None
-        for chunk in self.problem.chunks:
-            part = self.compiled.parameter_slopes(self.spec, self.parameters, self.jitter, chunk, q.mu, q.factor)
-            total = part if total is None else jax.tree.map(jnp.add, total, part)
-        return jax.tree.map(np.asarray, total)
+        parameters = self.parameters
+        of_basis, likelihood = _added(
+            self.compiled.basis_slopes(self.spec, self.basis, parameters.likelihood, chunk, q.mu, q.factor)
+            for chunk in self.problem.chunks
+        )
+        kernel, landmarks = _through_basis(
+            self.spec.feature_map, parameters.kernel, parameters.landmarks, self.jitter, of_basis
+        )
+        return jax.tree.map(np.asarray, Parameters(kernel, likelihood, landmarks))
+
+
+def _added(parts: Iterator[Any]) -> Any:
+    """Sum of trees of arrays."""
+    total = None
+    for part in parts:
+        total = part if total is None else jax.tree.map(jnp.add, total, part)
+    return jax.tree.map(np.asarray, total)

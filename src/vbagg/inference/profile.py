@@ -40,27 +40,29 @@ class Profile:
         """Evaluate at `x` with `q` solved to `precision` nats."""
         parameters = self.flat.unravel(x)
         staged = self.problem.at(parameters)
-        warm = None if self.best is None else self.best.solution
-        solution = solve_weights(staged, warm, precision, carried=self._carried(staged))
+        again = self.best is not None and np.array_equal(x, self.best.x)
+        solution = self._solve(staged, precision, again)
         prior, prior_slopes = self.log_prior(parameters)
         value = solution.elbo + prior
         slopes = np.zeros_like(x)
         if slope and np.isfinite(value):
             slopes = self.flat.ravel(staged.parameter_slopes(solution.q)) + self.flat.ravel(prior_slopes)
         point = Point(np.array(x), value, slopes, parameters, solution, staged.jitter, staged.basis)
-        if np.isfinite(value) and (self.best is None or value > self.best.value):
+        if np.isfinite(value) and (self.best is None or again or value > self.best.value):
             self.best = point
         return point
 
-    def _carried(self, staged: StagedProblem) -> np.ndarray | None:
-        """Mean of the best weights, carried over to the parameters of `staged`."""
+    def _solve(self, staged: StagedProblem, precision: float, again: bool) -> Solution:
         if self.best is None:
-            return None
-        return carry_weights(self.problem.spec.feature_map, self.best.basis, staged.basis, self.best.solution.q.mu)
+            return solve_weights(staged, None, precision)
+        best = self.best.solution
+        if again:
+            return refine_weights(staged, best, precision)
+        carried = carry_weights(self.problem.spec.feature_map, self.best.basis, staged.basis, best.q.mu)
+        return solve_weights(staged, best, precision, carried=carried)
 
 
-def solve_in_full(problem: Problem, point: Point, precision: float) -> tuple[Solution, float, tuple[float, ...]]:
-    """`q` at a point solved with all individuals, the objective with it, and the jitter."""
-    staged = problem.at(point.parameters)
+def solve_in_full(staged: StagedProblem, point: Point, precision: float) -> tuple[Solution, float]:
+    """`q` at a point solved with all individuals, and the objective with it."""
     solution = refine_weights(staged, point.solution, precision)
-    return solution, solution.elbo + point.value - point.solution.elbo, staged.jitter
+    return solution, solution.elbo + point.value - point.solution.elbo

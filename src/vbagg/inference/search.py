@@ -19,6 +19,8 @@ class SearchResult:
     iterations: int
     converged: bool
     reason: str
+    curvature: np.ndarray
+    """Inverse Hessian of minus the objective, as far as it was learnt."""
     stopped: bool = False
     """Whether the caller's `stop` ended the search."""
 
@@ -33,30 +35,36 @@ def maximise(
     noise: float = 1e-3,
     max_iterations: int = 100,
     stop: Callable[[np.ndarray, float], bool] = lambda x, value: False,
+    curvature: np.ndarray | None = None,
 ) -> SearchResult:
     """BFGS with backtracking that tolerates `noise` in the value.
 
     Directions not yet explored are given the curvature `1 / typical_variance`, so that a valley is not mistaken for
     an optimum; steps are at most `first_step` long at first and grow with success. Stops when the gain that the local
     quadratic model promises is below `tolerance`, when three steps together gain less than `noise`, or when `stop` says
-    so.
+    so. With the `curvature` that an earlier search has learnt, directions explored by it are taken up.
     """
     value, slope = objective(x)
+    untold = typical_variance * np.eye(len(x))
+    H, fresh = (untold, True) if curvature is None else (curvature, False)
+
+    def ended(iterations: int, converged: bool, reason: str = "", stopped: bool = False) -> SearchResult:
+        return SearchResult(x, value, iterations, converged, reason, H, stopped)
+
     if not np.isfinite(value):
-        return SearchResult(x, value, 0, False, "the objective is not finite at the start")
-    H = typical_variance * np.eye(len(x))
-    radius, fresh = first_step, True
+        return ended(0, False, "the objective is not finite at the start")
+    radius = first_step
     path = [value]
     for iteration in range(max_iterations):
         step = H @ slope
         if 0.5 * float(slope @ step) < tolerance:
-            return SearchResult(x, value, iteration, True, "")
+            return ended(iteration, True)
         step *= min(1.0, radius / np.abs(step).max())
         trial = _backtrack(objective, x, value, slope, step, noise)
         if trial is None:
             if fresh:
-                return SearchResult(x, value, iteration, False, "no step improves the objective")
-            H, radius, fresh = typical_variance * np.eye(len(x)), radius / 4, True
+                return ended(iteration, False, "no step improves the objective")
+            H, radius, fresh = untold, radius / 4, True
             continue
         new_x, new_value, new_slope = trial
         moved = np.abs(new_x - x).max()
@@ -65,10 +73,10 @@ def maximise(
         x, value, slope = new_x, new_value, new_slope
         path.append(value)
         if len(path) > 3 and value - path[-4] < noise:
-            return SearchResult(x, value, iteration + 1, True, "")
+            return ended(iteration + 1, True)
         if stop(x, value):
-            return SearchResult(x, value, iteration + 1, True, "", stopped=True)
-    return SearchResult(x, value, max_iterations, False, f"the search used its {max_iterations} iterations")
+            return ended(iteration + 1, True, stopped=True)
+    return ended(max_iterations, False, f"the search used its {max_iterations} iterations")
 
 
 def _backtrack(

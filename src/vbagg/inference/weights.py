@@ -25,11 +25,18 @@ class Solution:
 
     q: Gaussian
     elbo: float
+    terms: np.ndarray
+    """ELBO's data term of each bag."""
     steps: int
     converged: bool
-    displacement: np.ndarray
-    """Coordinates of `q` around the mode."""
+    mode: Chart
+    """Coordinates around the mode."""
     curvature: Curvature
+
+    @property
+    def displacement(self) -> np.ndarray:
+        """Of `q` from the mode."""
+        return self.mode.vector(self.q)
 
 
 def solve_weights(
@@ -51,13 +58,22 @@ def solve_weights(
         if found is not None:
             return found
     found = _ascend(problem, mode, mode.origin, Curvature(), tolerance, max_steps)
-    return found or Solution(mode.origin, -np.inf, 0, False, mode.vector(mode.origin), Curvature())
+    if found is not None:
+        return found
+    terms = np.full(problem.problem.n_bags, -np.inf)
+    return Solution(mode.origin, -np.inf, terms, 0, False, mode, Curvature())
 
 
 def refine_weights(problem: StagedProblem, rough: Solution, tolerance: float, max_steps: int = 100) -> Solution:
     """Maximise the ELBO from the solution of nearly the same problem with the same parameters."""
-    found = _ascend(problem, Chart(rough.q), rough.q, rough.curvature, tolerance, max_steps)
+    found = _ascend(problem, rough.mode, rough.q, rough.curvature, tolerance, max_steps)
     return found or solve_weights(problem, None, tolerance, max_steps)
+
+
+def promised_gain(problem: StagedProblem, q: Gaussian) -> float:
+    """Nats by which a natural gradient would raise the ELBO."""
+    state = _State.at(problem, q)
+    return np.inf if state is None else state.promise()
 
 
 def _ascend(
@@ -69,7 +85,7 @@ def _ascend(
     if state is None:
         return None
     steps = 0
-    while steps < max_steps and not state.near():
+    while steps < max_steps and state.promise() > NEAR:
         closer = state.natural_step()
         if closer is None:
             break
@@ -80,19 +96,20 @@ def _ascend(
         if ascent.promised < slack or not ascent.step(problem.problem.noise):
             break
     settled = ascent.promised < slack + ROUNDING
-    q = ascent.state.q
-    return Solution(q, ascent.state.elbo, steps, settled, mode.vector(q), ascent.curvature)
+    last = ascent.state
+    return Solution(last.q, last.elbo, last.terms, steps, settled, mode, ascent.curvature)
 
 
 @dataclass(frozen=True)
 class _State:
-    """A Gaussian with the ELBO and its gradients in mean and triangular factor."""
+    """A Gaussian with the ELBO, its gradients in mean and triangular factor, and its terms."""
 
     problem: StagedProblem
     q: Gaussian
     elbo: float
     d_mu: np.ndarray
     d_factor: np.ndarray
+    terms: np.ndarray
 
     @classmethod
     def at(cls, problem: StagedProblem, q: Gaussian) -> _State | None:
@@ -100,15 +117,15 @@ class _State:
         diagonal = np.diag(q.factor)
         if not (np.isfinite(q.factor).all() and (diagonal > 0).all()):
             return None
-        elbo, d_mu, d_factor = problem.evaluate(q)
+        elbo, d_mu, d_factor, terms = problem.evaluate(q)
         if not np.isfinite(elbo):
             return None
-        return cls(problem, q, elbo, d_mu - q.mu, d_factor - q.factor + np.diag(1 / diagonal))
+        return cls(problem, q, elbo, d_mu - q.mu, d_factor - q.factor + np.diag(1 / diagonal), terms)
 
-    def near(self) -> bool:
-        """Whether a step of natural gradient promises little."""
+    def promise(self) -> float:
+        """Gain that a step of natural gradient promises."""
         slope = Chart(self.q).slope(self.d_mu, self.d_factor)
-        return 0.5 * float(slope @ slope) < NEAR
+        return 0.5 * float(slope @ slope)
 
     def natural_step(self) -> _State | None:
         """A step along the natural gradient, short enough that the ELBO rises; None if there is none."""

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from vbagg.ordering import sorted_rows
+
 DIRECT_COLUMNS = 2  # up to here plain differences are as fast as a matrix product, and more accurate
 MEDIAN_ROWS = 1000
 
@@ -49,7 +51,8 @@ def median_distance(X: np.ndarray) -> float:
 
     Of more than 1,000 distinct rows it takes 1,000, evenly spaced in lexicographic order.
     """
-    rows = np.unique(X, axis=0)
+    order, first = sorted_rows(X)
+    rows = X[order[first]]
     if len(rows) > MEDIAN_ROWS:
         rows = rows[np.linspace(0, len(rows) - 1, MEDIAN_ROWS).round().astype(int)]
     return float(np.median(pdist(rows))) if len(rows) > 1 else 1.0

@@ -11,9 +11,10 @@ import numpy as np
 
 from vbagg import kernels
 from vbagg.bags import Bags
+from vbagg.chunks import PASSES, PASSES_OF_A_SEARCH, SHAPE_COST
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import FeatureMap
-from vbagg.inference.problem import LONG, PASSES, PASSES_OF_A_SEARCH
+from vbagg.inference.problem import LONG
 from vbagg.kernels import Kernel
 from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks
 from vbagg.likelihoods import Likelihood, Normal
@@ -21,6 +22,7 @@ from vbagg.links import Link
 from vbagg.models.base import FittedState
 from vbagg.models.frame import Frame, check_is_bags, drop_inert
 from vbagg.priors import TYPICAL_VARIANCE
+from vbagg.representatives import NUMBERS, Representatives
 from vbagg.scaling import Scaler
 
 RESIDUALS = ("auto", "exact", "diagonal", "subset")
@@ -247,11 +249,27 @@ def make_spec(components: tuple[Kernel, ...], likelihood: Likelihood, link: Link
     return Spec(FeatureMap(components, MEAN_SD[link.name]), likelihood, link, approximation)
 
 
+def representatives(
+    inference: Any, bags: Bags, known: np.ndarray, residual: str, n_columns: int
+) -> Representatives | None:
+    """Individuals that stand for the bags while parameters are searched for; None where that would save little."""
+    number = getattr(inference, "representatives", None)
+    if number is None or residual == "diagonal":
+        return None
+    fixed = None if number == "auto" else number
+    long = (bags.sizes > (fixed or NUMBERS[1])).any()
+    if fixed is None and not long:
+        possible = np.maximum(bags.sizes - NUMBERS[0], 0).sum()
+        long = possible * n_columns**2 * PASSES_OF_A_SEARCH > SHAPE_COST
+    return Representatives(bags, known, fixed) if long else None
+
+
 def precision(inference: Any, sizes: np.ndarray, n_columns: int) -> Any:
     """Precision of the features of individuals during a fit: single where the work ahead is long."""
     wanted = getattr(inference, "precision", "double")
     if wanted == "auto":
-        searched = np.minimum(sizes, getattr(inference, "representatives", None) or np.inf)
+        number = getattr(inference, "representatives", None)
+        searched = np.minimum(sizes, NUMBERS[1] if number == "auto" else number or np.inf)
         products = n_columns**2 * (PASSES * sizes.sum() + PASSES_OF_A_SEARCH * searched.sum())
         wanted = "single" if products > LONG else "double"
     return {"single": np.float32, "double": np.float64}[wanted]

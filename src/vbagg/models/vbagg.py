@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from vbagg import kernels
 from vbagg.bags import Bags
-from vbagg.chunks import Chunk, make_chunks, uniform_residual
+from vbagg.chunks import PASSES, PASSES_OF_A_SEARCH, Chunk, make_chunks, uniform_residual
 from vbagg.elbo import APPROXIMATIONS
 from vbagg.errors import ConvergenceWarning, unknown_name
 from vbagg.features import feature_count
@@ -28,7 +28,6 @@ from vbagg.models.base import BagModel
 from vbagg.models.fitted import Fitted, Member
 from vbagg.priors import make_log_prior
 from vbagg.progress import Report, reporting
-from vbagg.representatives import representative_bags
 
 DEFAULT_MEMORY = 2e9
 
@@ -152,12 +151,17 @@ class VBAgg(BagModel):
                 precision=setup.precision(inference, used.sizes, n_columns),
             )
             ready, known = frame.standardised(used, data.offset)
-            chunks = chunked(ready, known=known, residual=residual)
+            chosen = setup.representatives(inference, ready, known, residual, n_columns)
+            passes = PASSES_OF_A_SEARCH if chosen is None else PASSES
+            chunks = chunked(ready, known=known, residual=residual, passes=passes)
             problem = Problem(spec, chunks, start.landmarks, memory)
-            number = getattr(inference, "representatives", None)
-            if number is not None and residual != "diagonal" and used.sizes.max() > number:
-                fewer, fewer_known = representative_bags(ready, known, number)
-                problem.rough = Problem(spec, chunked(fewer, known=fewer_known), start.landmarks, memory)
+            if chosen is not None:
+
+                def search_among(fewer: Bags, own: np.ndarray) -> Problem:
+                    chunks = chunked(fewer, known=own, passes=PASSES_OF_A_SEARCH)
+                    return Problem(spec, chunks, start.landmarks, memory)
+
+                problem.represent(chosen, search_among)
             trainable = setup.trainable(components, start, learn_landmarks)
             # small matrices gain nothing from threads, which would fight with those of the compiled functions
             with reporting(progress, "vbagg") as report, threadpool_limits(1, user_api="blas"):
