@@ -1,11 +1,15 @@
-"""Cost of a fit and of maps with intervals as the number of pixels grows, for the malaria twin's 957 districts.
+"""Cost of a fit and of maps with intervals as pixels, landmarks, bags and covariates grow.
 
-    python benchmarks/scaling.py [--sizes 20000,65000,260000,1044683] [--links exp] [--out results/scaling.json]
+    python benchmarks/scaling.py [--studies pixels,landmarks,bags,covariates] [--out results/scaling.json]
 
-18 covariates and 2 coordinates; linear + ARD RBF + Matern 3/2 with 576 landmarks in all, negative binomial, all
-parameters learnt. The same country and number of districts at coarser resolutions, each size in a process of its own.
-Times are wall seconds, CPU seconds and *units*: the wall time of one float32 product of (pixels x features) with
-(features x features), measured in the same process before and after the fit. A figure is written beside the JSON.
+The malaria twin: 957 districts, 18 covariates and 2 coordinates; linear + ARD RBF + Matern 3/2 with 576 landmarks in
+all, negative binomial, all parameters learnt. `pixels`: the same country at coarser resolutions, both links. The others
+vary one thing on 30,000 pixels: `landmarks` in all; `bags`: the pixels in runs of one size instead of districts;
+`covariates`: the first of the 18, or the 18 and products of them.
+
+Each case has a process of its own. Times are wall seconds, CPU seconds and *units*: the wall time of one float32
+product of (pixels x features) with (features x features), measured in the same process before and after the fit. A
+figure is written beside the JSON; runs of other studies that the file already holds are kept.
 """
 
 from __future__ import annotations
@@ -16,16 +20,40 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from common import machine, peak_gb, write_json
 
-N_PIXELS = 1_044_683
-LANDMARKS = (192, 384)
+N_PIXELS, FEW_PIXELS = 1_044_683, 30_000
 BLOCK = 16_384
-R_PACKAGE = {"pixels": [7_000, 29_000, 116_000, 260_000], "fit_cpu_seconds": [24.9, 38.0, 96.0, 186.0]}
+R_PACKAGE = {
+    "pixels": [7_000, 29_000, 116_000, 260_000],
+    "fit_cpu_seconds": [24.9, 38.0, 96.0, 186.0],
+}
 """Fits of the R package `disaggregation` 0.4.1 with three linear covariates."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is fitted."""
+
+    study: str
+    pixels: int = FEW_PIXELS
+    link: str = "exp"
+    landmarks: int = 576
+    covariates: int = 18
+    bag_size: int | None = None
+    """None: the districts of the country."""
+
+
+STUDIES = {
+    "pixels": [Case("pixels", n, link) for link in ("exp", "square") for n in (20_000, 65_000, 260_000, N_PIXELS)],
+    "landmarks": [Case("landmarks", landmarks=m) for m in (100, 300, 576, 1000)],
+    "bags": [Case("bags", link=link, bag_size=size) for link in ("exp", "square") for size in (10, 100, 1000, 6667)],
+    "covariates": [Case("covariates", covariates=d) for d in (3, 9, 18, 50)],
+}
 
 
 class Clock:
@@ -61,17 +89,43 @@ def unit(n: int, m: int) -> float:
     return float(np.median(times)) * n / BLOCK
 
 
-def measure(n: int, link: str) -> dict:
-    """Fit and predict one size in this process."""
+def make_data(case: Case):
+    """Bags, outputs, true rates and the names of the covariates."""
+    import pandas as pd
+
     import vbagg
     from vbagg import datasets
+
+    country = datasets.simulated_country(case.pixels / N_PIXELS, dispersion=0.05)
+    bags = country.bags
+    names = [name for name in bags.feature_names if name not in ("x", "y")]
+    if case.covariates == len(names) and case.bag_size is None:
+        return bags, country.y, country.rate, names
+    own = bags.X[:, [bags.feature_names.index(name) for name in names]]
+    standard = (own - own.mean(0)) / own.std(0)
+    pairs = [(i, j) for i in range(len(names)) for j in range(i)]
+    products = np.stack([standard[:, i] * standard[:, j] for i, j in pairs], axis=1)
+    X = np.column_stack([own, products])[:, : case.covariates]
+    names = [f"c{i}" for i in range(case.covariates)]
+    where = bags.X[:, [bags.feature_names.index(name) for name in ("x", "y")]]
+    label = bags.bag if case.bag_size is None else np.arange(len(X)) // case.bag_size
+    table = pd.DataFrame(np.column_stack([X, where]), columns=[*names, "x", "y"])
+    cut = vbagg.Bags(table, label, bags.weight, coordinates=("x", "y"))
+    mean = cut.sum_by_bag(cut.weight * country.rate)
+    rng = np.random.default_rng(0)
+    return cut, rng.poisson(mean * rng.gamma(20.0, 1 / 20.0, len(mean))), country.rate, names
+
+
+def measure(case: Case) -> dict:
+    """Fit and predict one case in this process."""
+    import vbagg
     from vbagg.kernels import RBF, Linear, Matern32
 
-    country = datasets.simulated_country(n / N_PIXELS, dispersion=0.05)
-    bags = country.bags
-    covariates = tuple(name for name in bags.feature_names if name not in ("x", "y"))
+    bags, y, rate, names = make_data(case)
+    covariates = tuple(names)
     kernel = Linear(covariates, ard=True) + RBF(covariates, ard=True) + Matern32(("x", "y"))
-    n_features = 1 + len(covariates) + sum(LANDMARKS)
+    landmarks = case.landmarks // 3, case.landmarks - case.landmarks // 3
+    n_features = 1 + len(covariates) + case.landmarks
     units = [unit(bags.n_individuals, n_features)]
     before = peak_gb()
     entries: list[dict] = []
@@ -79,15 +133,14 @@ def measure(n: int, link: str) -> dict:
     stages: dict[str, dict[str, float]] = {}
 
     def progress(entry: dict) -> None:
-        stages["prepare" if not entries else "parameters"] = _add(
-            stages.get("prepare" if not entries else "parameters"), clock.read()
-        )
+        stage = "parameters" if entries else "prepare"
+        stages[stage] = _add(stages.get(stage), clock.read())
         entries.append(entry)
 
-    model = vbagg.VBAgg("negative_binomial", link, kernel=kernel, landmarks=[None, *LANDMARKS])
+    model = vbagg.VBAgg("negative_binomial", case.link, kernel=kernel, landmarks=[None, *landmarks])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(bags, country.y, progress=progress)
+        model.fit(bags, y, progress=progress)
     stages["final q"] = clock.read()
     fitted = peak_gb()
     rates = model.posterior(bags.X)
@@ -95,48 +148,72 @@ def measure(n: int, link: str) -> dict:
     stages["predict"] = clock.read()
     units.append(unit(bags.n_individuals, n_features))
     one = float(np.mean(units))
-    truth = np.log(country.rate)
     for stage in stages.values():
         stage["units"] = stage["seconds"] / one
     fit = {key: sum(stages[name][key] for name in stages if name != "predict") for key in stages["predict"]}
     return {
+        **asdict(case),
         "pixels": bags.n_individuals,
-        "districts": len(bags),
+        "bags": len(bags),
+        "largest_bag": int(bags.sizes.max()),
         "features": n_features,
-        "link": link,
         "unit_seconds": one,
         "stages": stages,
         "fit": fit,
         "evaluations": len(entries),
+        "evaluations_of_q": model.status_.evaluations,
         "peak_gb": {"data": before, "fit": fitted, "predict": peak_gb()},
-        "log_mse": float(np.mean((np.log(found[0]) - truth) ** 2)),
-        "coverage_90": float(np.mean((found[2] <= country.rate) & (country.rate <= found[3]))),
+        "log_mse": float(np.mean((np.log(found[0]) - np.log(rate)) ** 2)),
+        "coverage_90": float(np.mean((found[2] <= rate) & (rate <= found[3]))),
         "elbo": model.elbo_,
+        "representation_gap": model.status_.representation_gap,
         "status": model.status_.message,
     }
 
 
 def draw(rows: list[dict], path: Path) -> None:
-    """CPU seconds of each stage against pixels, on logarithmic axes, beside the R package's fits."""
+    """CPU seconds against what is varied, on logarithmic axes; pixels beside the R package's fits."""
     from vbagg.drawing import new_figure, save
 
-    figure = new_figure(6.4, 4.4)
-    axes = figure.subplots()
-    for link in dict.fromkeys(row["link"] for row in rows):
-        own = [row for row in rows if row["link"] == link]
-        pixels = [row["pixels"] for row in own]
-        axes.plot(pixels, [row["fit"]["cpu_seconds"] for row in own], "o-", label=f"vbagg, fit ({link})")
-        for name, line in (("parameters", ":"), ("final q", "--"), ("predict", "-.")):
-            seconds = [row["stages"][name]["cpu_seconds"] for row in own]
-            axes.plot(pixels, seconds, line, marker=".", lw=1, label=f"vbagg, {name} ({link})")
-    axes.plot(
-        R_PACKAGE["pixels"], R_PACKAGE["fit_cpu_seconds"], "s-", color="0.4", label="R package, 3 linear covariates"
+    figure = new_figure(11.0, 8.0)
+    axes = figure.subplots(2, 2)
+    shown = (
+        ("pixels", "pixels", "957 districts, 18 covariates, 576 landmarks"),
+        ("landmarks", "landmarks", "30,000 pixels, 957 districts"),
+        ("bag_size", "pixels in each bag", "30,000 pixels"),
+        ("covariates", "covariates", "30,000 pixels, 957 districts"),
     )
-    axes.set(xscale="log", yscale="log", xlabel="pixels", ylabel="CPU seconds")
-    axes.set_title("Fit and prediction of 957 districts, 18 covariates", fontsize=10)
-    axes.grid(alpha=0.3, which="both")
-    axes.legend(fontsize=7)
+    for axis, study, (key, label, title) in zip(axes.flat, STUDIES, shown, strict=True):
+        for link, colour in (("exp", "C0"), ("square", "C1")):
+            own = [row for row in rows if row["study"] == study and row["link"] == link]
+            if not own:
+                continue
+            x = [row[key] for row in own]
+            axis.plot(x, [row["fit"]["cpu_seconds"] for row in own], "o-", color=colour, label=f"fit, {link}")
+            for name, line in (("parameters", ":"), ("final q", "--"), ("predict", "-.")):
+                seconds = [row["stages"][name]["cpu_seconds"] for row in own]
+                axis.plot(x, seconds, line, marker=".", lw=1, color=colour, label=f"{name}, {link}")
+        if study == "pixels":
+            cpu = R_PACKAGE["fit_cpu_seconds"]
+            axis.plot(R_PACKAGE["pixels"], cpu, "s-", color="0.4", label="R package's fit, 3 linear covariates")
+        axis.set(xscale="log", yscale="log", xlabel=label, ylabel="CPU seconds")
+        axis.set_title(title, fontsize=10)
+        axis.grid(alpha=0.3, which="both")
+        if axis.has_data():
+            axis.legend(fontsize=7)
     save(figure, path)
+
+
+def describe(row: dict) -> str:
+    """One case in one line."""
+    stages = ", ".join(f"{name} {stage['units']:.1f}" for name, stage in row["stages"].items())
+    return (
+        f"{row['study']}: {row['link']}, {row['pixels']:,} pixels in {row['bags']} bags (largest {row['largest_bag']}),"
+        f" {row['landmarks']} landmarks, {row['covariates']} covariates: unit {row['unit_seconds']:.3f} s; fit"
+        f" {row['fit']['units']:.1f} units ({row['fit']['seconds']:.0f} s, {row['fit']['cpu_seconds']:.0f} CPU s);"
+        f" {stages}; {row['peak_gb']['predict']:.2f} GB; {row['evaluations']} evaluations ({row['evaluations_of_q']} of"
+        f" q); log MSE {row['log_mse']:.3f}, coverage {row['coverage_90']:.3f}; gap {row['representation_gap']:.1f}"
+    )
 
 
 def _add(total: dict[str, float] | None, more: dict[str, float]) -> dict[str, float]:
@@ -145,33 +222,31 @@ def _add(total: dict[str, float] | None, more: dict[str, float]) -> dict[str, fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default=f"20000,65000,260000,{N_PIXELS}")
-    parser.add_argument("--links", default="exp")
-    parser.add_argument("--one", default=None, help="pixels,link: measure in this process and print JSON")
+    parser.add_argument("--studies", default=",".join(STUDIES))
+    parser.add_argument("--links", default="exp,square")
+    parser.add_argument("--one", default=None, help="a case as JSON: measure it in this process and print JSON")
     parser.add_argument("--out", default=None)
     options = parser.parse_args()
     if options.one:
-        n, link = options.one.split(",")
-        print(json.dumps(measure(int(n), link)))
+        print(json.dumps(measure(Case(**json.loads(options.one)))))
         return
-    rows = []
-    for link in options.links.split(","):
-        for size in options.sizes.split(","):
-            command = [sys.executable, __file__, "--one", f"{size},{link}"]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            row = json.loads(done.stdout.splitlines()[-1])
-            rows.append(row)
-            stages = ", ".join(f"{name} {stage['units']:.1f}" for name, stage in row["stages"].items())
-            print(
-                f"{link} {row['pixels']:9,} pixels: unit {row['unit_seconds']:.3f} s; fit {row['fit']['units']:.1f}"
-                f" units ({row['fit']['seconds']:.0f} s, {row['fit']['cpu_seconds']:.0f} CPU s);"
-                f" {stages}; {row['peak_gb']['predict']:.2f} GB;"
-                f" {row['evaluations']} evaluations; log MSE {row['log_mse']:.3f}, coverage {row['coverage_90']:.3f}",
-                flush=True,
-            )
-            if options.out:
-                write_json(options.out, {"runs": rows, "r_package": R_PACKAGE, "machine": machine()})
-                draw(rows, Path(options.out).with_suffix(".png"))
+    wanted = [case for study in options.studies.split(",") for case in STUDIES[study]]
+    rows: list[dict] = []
+    if options.out and Path(options.out).exists():
+        rows = json.loads(Path(options.out).read_text())["runs"]
+    for case in wanted:
+        if case.link not in options.links.split(","):
+            continue
+        command = [sys.executable, __file__, "--one", json.dumps(asdict(case))]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        row = json.loads(done.stdout.splitlines()[-1]) | {"asked": asdict(case)}
+        rows = [old for old in rows if old["asked"] != row["asked"]] + [row]
+        print(describe(row), flush=True)
+        if options.out:
+            order = [asdict(own) for study in STUDIES.values() for own in study]
+            rows.sort(key=lambda row: order.index(row["asked"]))
+            write_json(options.out, {"runs": rows, "r_package": R_PACKAGE, "machine": machine()})
+            draw(rows, Path(options.out).with_suffix(".png"))
 
 
 if __name__ == "__main__":

@@ -67,10 +67,10 @@ def test_auto_residual_is_exact_up_to_the_limit():
 
 
 def test_sizes_are_merged_only_where_padding_is_cheap():
-    few = plan_batches(np.array([3, 9, 30, 100]), "diagonal", 1e9, n_columns=400)
-    many = plan_batches(np.repeat([3, 100, 300], 1000), "diagonal", 1e9, n_columns=400)
-    assert [batch.size for batch in few] == [104]
-    assert sorted((batch.size, batch.n_tiles) for batch in many) == [(3, None), (104, None), (TILE, 3072)]
+    few = plan_batches(np.array([3, 9, 30, 60]), "diagonal", 1e9, n_columns=400)
+    many = plan_batches(np.repeat([3, 60, 300], 2000), "diagonal", 1e9, n_columns=400)
+    assert [batch.size for batch in few] == [60]
+    assert sorted((batch.size, batch.n_tiles) for batch in many) == [(3, None), (60, None), (TILE, 10240)]
 
 
 def test_similar_folds_share_their_shapes():

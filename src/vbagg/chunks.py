@@ -22,13 +22,13 @@ Array = Any  # NumPy before a compiled function, JAX inside
 CACHED = 8e6
 """Numbers in the largest array of a chunk: few enough to stay near the processor and clear of page faults."""
 
-TILE = 128
+TILE = 64
 """Individuals in a tile of a larger bag."""
 
 SHAPE_COST = 7e10
 """Work, in products of a feature with a weight, that one more compiled shape must save to be worth its compilation."""
 
-PASSES, PASSES_OF_A_SEARCH = 10, 100
+PASSES, PASSES_OF_A_SEARCH = 5, 100
 """Passes over the individuals that the last solve of `q` takes, and a search for parameters."""
 
 PAIRS_PER_INDIVIDUAL = 75

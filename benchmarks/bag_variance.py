@@ -1,0 +1,73 @@
+"""Error of the variance of bag totals for bags of up to 6,667 pixels, against sums over all pairs.
+
+    python benchmarks/bag_variance.py [--out results/bag_variance.json]
+
+The malaria twin's pixels in bags of one size, 18 covariates, 576 landmarks. Each model is fitted as by default; then
+the sd of its totals is compared with that from every pair of pixels, under the same posterior of the weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+
+import jax
+import numpy as np
+from common import machine, write_json
+from scaling import Case, make_data
+
+import vbagg
+from vbagg.features import features, residual_block
+from vbagg.kernels import RBF, Linear, Matern32
+from vbagg.links import get_link
+
+SIZES = (100, 1000, 6667)
+BAGS_COMPARED = 8
+
+
+def sd_from_all_pairs(model: vbagg.VBAgg, bags: vbagg.Bags, position: int) -> float:
+    """Sd of one total from every pair of its pixels."""
+    spec, basis, mu, factor = model._best.state
+    ready, known = model._fitted.frame.standardised(bags, np.zeros(bags.n_individuals))
+    rows = slice(bags.starts[position], bags.starts[position + 1])
+    X, weight, link = ready.X[rows], ready.weight[rows], get_link(model.link)
+    with jax.enable_x64(True):
+        A = features(spec.feature_map, basis, X)
+        F = np.asarray(A @ factor)
+        S = np.array(residual_block(spec.feature_map, basis, X, A)) + F @ F.T
+        slope = np.asarray(link.slope(known[rows] + np.asarray(A @ mu), np.diag(S)))
+        return float(np.sqrt(link.bag_variance(weight[None], slope[None], S[None])[0]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", default=None)
+    options = parser.parse_args()
+    rows = []
+    for link in ("exp", "square"):
+        for size in SIZES:
+            bags, y, _, names = make_data(Case("bags", link=link, bag_size=size))
+            kernel = Linear(tuple(names), ard=True) + RBF(tuple(names), ard=True) + Matern32(("x", "y"))
+            model = vbagg.VBAgg("negative_binomial", link, kernel=kernel, landmarks=[None, 192, 384])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit(bags, y)
+            chosen = np.flatnonzero(bags.sizes == size)[:BAGS_COMPARED]
+            found = model.posterior_bags(bags).std[chosen]
+            ratio = found / [sd_from_all_pairs(model, bags, position) for position in chosen]
+            row = {
+                "link": link,
+                "bag_size": size,
+                "bags_compared": len(chosen),
+                "mean_ratio_of_sd": float(ratio.mean()),
+                "smallest": float(ratio.min()),
+                "largest": float(ratio.max()),
+            }
+            rows.append(row)
+            print(row, flush=True)
+            if options.out:
+                write_json(options.out, {"rows": rows, "machine": machine()})
+
+
+if __name__ == "__main__":
+    main()

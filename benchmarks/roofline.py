@@ -1,0 +1,142 @@
+"""What each pass over the pixels costs, beside what its arithmetic and its memory traffic would take alone.
+
+    python benchmarks/roofline.py [--out results/roofline.json]
+
+One chunk of the malaria twin (linear + ARD RBF + Matern 3/2, 18 covariates, 576 landmarks, bags in tiles), timed in one
+process with the two things that bound it: the unit, a float32 product of (rows x features) with (features x features),
+and the time to read and write as many bytes as the features have. Flops and bytes are counted by hand, per row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from common import machine, write_json
+from scaling import N_PIXELS, unit
+
+import vbagg
+from vbagg import datasets
+from vbagg.inference import problem
+from vbagg.kernels import RBF, Linear, Matern32
+from vbagg.posterior import _row_marginals
+
+PIXELS, COVARIATES, LANDMARKS = 260_000, 18, (192, 384)
+
+
+class CaughtError(Exception):
+    """Ends a fit once its problem is known."""
+
+
+def caught_problem(link: str) -> tuple[problem.Problem, problem.StagedProblem]:
+    """The problem with all pixels that a fit of the twin would solve, at its starting parameters."""
+    country = datasets.simulated_country(PIXELS / N_PIXELS, dispersion=0.05)
+    names = tuple(name for name in country.bags.feature_names if name not in ("x", "y"))
+    kernel = Linear(names, ard=True) + RBF(names, ard=True) + Matern32(("x", "y"))
+    found = []
+
+    class Catching(vbagg.Newton):
+        def run(self, problem, starts, *others):
+            found.extend([problem, starts[0]])
+            raise CaughtError
+
+    model = vbagg.VBAgg("negative_binomial", link, kernel=kernel, landmarks=[None, *LANDMARKS], inference=Catching())
+    with contextlib.suppress(CaughtError):
+        model.fit(country.bags, country.y)
+    own, start = found
+    return own, own.at(start)
+
+
+def seconds(function: Callable[[], object], repeats: int = 5) -> float:
+    """Median wall time of a compiled function."""
+    jax.block_until_ready(function())
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        jax.block_until_ready(function())
+        times.append(time.perf_counter() - began)
+    return float(np.median(times))
+
+
+def measure(link: str) -> dict:
+    """Time of each pass over one chunk."""
+    with jax.enable_x64(True):
+        own, at = caught_problem(link)
+        spec, compiled, basis, p = own.spec, own.compiled, at.basis, at.parameters.likelihood
+        chunk = max((c for c in own.chunks if c.tiles is not None), key=lambda c: c.weight.size)
+        rows, m = chunk.weight.size, own.n_features
+        q = problem.Gaussian(np.zeros(m), 0.3 * np.eye(m))
+        staged = compiled.stage(spec, basis, chunk, False)
+        A = staged.moments.A.reshape(rows, m)
+        one = unit(rows, m)
+        copy = seconds(lambda: double(A)) / (2 * A.nbytes)
+        drawn = chunk.drawn.size / rows
+        product = sum(k * k for k in LANDMARKS) / m**2
+        flat, known = np.asarray(chunk.X, float).reshape(rows, -1)[:8192], np.zeros(8192)
+        passes = {
+            # products of a unit, features read or written
+            "features": (lambda: compiled.stage(spec, basis, chunk, False), product + 2 * drawn * 128 / m, 4),
+            "objective and slopes": (
+                lambda: compiled.terms_and_slopes(spec, p, staged, q.mu, q.factor),
+                2 + 2 * drawn + 4 * drawn * 128 / m,
+                8,
+            ),
+            "Gauss-Newton": (lambda: compiled.gauss_newton(spec, p, staged, q.mu), len(chunk.y) / rows, 2),
+            "slopes of kernel parameters": (
+                lambda: compiled.basis_slopes(spec, basis, p, chunk, q.mu, q.factor),
+                2 + 3 * product + 2 * drawn + 8 * drawn * 128 / m,
+                18,
+            ),
+        }
+        result = {}
+        for name, (function, products, traffic) in passes.items():
+            taken = seconds(function)
+            result[name] = {
+                "units": taken / one,
+                "arithmetic_units": products,
+                "memory_units": traffic * A.nbytes * copy / one,
+            }
+        taken = seconds(lambda: _row_marginals(spec, basis, q.mu, q.factor, flat, known)) * rows / 8192
+        result["rates of pixels"] = {
+            "units": taken / one,
+            "arithmetic_units": 2 * (1 + product),
+            "memory_units": 2 * 6 * A.nbytes * copy / one,
+        }
+    return {
+        "link": link,
+        "rows": rows,
+        "bags": len(chunk.y),
+        "features": m,
+        "unit_seconds_per_million_rows": one * 1e6 / rows,
+        "gigaflops": 2e-9 * rows * m * m / one,
+        "gigabytes_per_second": 1e-9 / copy,
+        "passes": result,
+    }
+
+
+@jax.jit
+def double(A):
+    """Read and write an array once."""
+    return jnp.float32(2.0) * A
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", default=None)
+    options = parser.parse_args()
+    results = [measure(link) for link in ("exp", "square")]
+    for result in results:
+        print({key: value for key, value in result.items() if key != "passes"})
+        for name, row in result["passes"].items():
+            print(f"  {name}: " + ", ".join(f"{key} {value:.2f}" for key, value in row.items()))
+    if options.out:
+        write_json(options.out, {"chunks": results, "machine": machine()})
+
+
+if __name__ == "__main__":
+    main()
