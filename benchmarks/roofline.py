@@ -4,7 +4,8 @@
 
 One chunk of the malaria twin (linear + ARD RBF + Matern 3/2, 18 covariates, 576 landmarks, bags in tiles), timed in one
 process with the two things that bound it: the unit, a float32 product of (rows x features) with (features x features),
-and the time to read and write as many bytes as the features have. Flops and bytes are counted by hand, per row.
+and the time to read and write as many bytes as the features have. Flops and bytes are counted by hand, per row. Then
+whole passes over all pixels of three sizes, padding, small bags and features that memory does not hold included.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ from vbagg.inference import problem
 from vbagg.kernels import RBF, Linear, Matern32
 from vbagg.posterior import _row_marginals
 
-PIXELS, COVARIATES, LANDMARKS = 260_000, 18, (192, 384)
+LANDMARKS = 192, 384
+PIXELS, GROWTH = 260_000, (65_000, 260_000, N_PIXELS)
 
 
 class CaughtError(Exception):
     """Ends a fit once its problem is known."""
 
 
-def caught_problem(link: str) -> tuple[problem.Problem, problem.StagedProblem]:
+def caught_problem(link: str, pixels: int) -> tuple[problem.Problem, problem.StagedProblem]:
     """The problem with all pixels that a fit of the twin would solve, at its starting parameters."""
-    country = datasets.simulated_country(PIXELS / N_PIXELS, dispersion=0.05)
+    country = datasets.simulated_country(pixels / N_PIXELS, dispersion=0.05)
     names = tuple(name for name in country.bags.feature_names if name not in ("x", "y"))
     kernel = Linear(names, ard=True) + RBF(names, ard=True) + Matern32(("x", "y"))
     found = []
@@ -66,7 +68,7 @@ def seconds(function: Callable[[], object], repeats: int = 5) -> float:
 def measure(link: str) -> dict:
     """Time of each pass over one chunk."""
     with jax.enable_x64(True):
-        own, at = caught_problem(link)
+        own, at = caught_problem(link, PIXELS)
         spec, compiled, basis, p = own.spec, own.compiled, at.basis, at.parameters.likelihood
         chunk = max((c for c in own.chunks if c.tiles is not None), key=lambda c: c.weight.size)
         rows, m = chunk.weight.size, own.n_features
@@ -119,6 +121,31 @@ def measure(link: str) -> dict:
     }
 
 
+def growth(pixels: int) -> dict:
+    """Wall time per pixel of the first pass, which computes the features, and of a later one."""
+    with jax.enable_x64(True):
+        own, at = caught_problem("exp", pixels)
+        m = own.n_features
+        q = problem.Gaussian(np.zeros(m), 0.3 * np.eye(m))
+        at.evaluate(q)  # compiles
+        one = unit(pixels, m)
+        first, later = [], []
+        for _ in range(2):
+            at = own.at(at.parameters)
+            for times in (first, later):
+                began = time.perf_counter()
+                at.evaluate(problem.Gaussian(q.mu, q.factor))
+                times.append(time.perf_counter() - began)
+        return {
+            "pixels": pixels,
+            "padded": sum(chunk.weight.size for chunk in own.chunks) / pixels,
+            "unit_seconds": one,
+            "first_pass_units": min(first) / one,
+            "later_pass_units": min(later) / one,
+            "later_pass_microseconds_per_pixel": 1e6 * min(later) / pixels,
+        }
+
+
 @jax.jit
 def double(A):
     """Read and write an array once."""
@@ -134,8 +161,11 @@ def main() -> None:
         print({key: value for key, value in result.items() if key != "passes"})
         for name, row in result["passes"].items():
             print(f"  {name}: " + ", ".join(f"{key} {value:.2f}" for key, value in row.items()))
+    sizes = [growth(pixels) for pixels in GROWTH]
+    for row in sizes:
+        print(row)
     if options.out:
-        write_json(options.out, {"chunks": results, "machine": machine()})
+        write_json(options.out, {"chunks": results, "growth": sizes, "machine": machine()})
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from vbagg.representatives import TOLERABLE
 PRECISIONS = ("auto", "double", "single")
 SAME_OPTIMUM = 2.0, 0.7
 """A later start that comes this near to an earlier optimum, in nats and log-parameters, is in its basin and stops."""
-SCAN_PRECISION, ROUGH_PRECISION = 0.5, 1e-2
+SCAN_PRECISION, ROUGH_PRECISION = 2.0, 1e-2
 """Nats to which `q` is solved to compare starts, and far from the optimum of the parameters."""
 FINAL_PRECISION = 1e-4
 """Nats for each bag to which the final `q` is solved."""
