@@ -155,10 +155,10 @@ class _Search:
                 return None
         return staged
 
-    def objective(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+    def objective(self, x: np.ndarray, needed: float) -> tuple[float, np.ndarray]:
         """Value and gradient; far from the optimum a rough solve of `q` will do."""
         best = self.profile.best
-        point = self.profile(x, self.precision)
+        point = self.profile(x, self.precision, needed=needed)
         gain = np.inf if best is None else abs(point.value - best.value)
         self.precision = float(np.clip(1e-3 * gain, 1e-5, 10 * ROUGH_PRECISION))
         self.history.append(

@@ -36,30 +36,30 @@ class Profile:
     log_prior: LogPrior
     best: Point | None = None
 
-    def __call__(self, x: np.ndarray, precision: float, slope: bool = True) -> Point:
-        """Evaluate at `x` with `q` solved to `precision` nats."""
+    def __call__(self, x: np.ndarray, precision: float, slope: bool = True, needed: float = -np.inf) -> Point:
+        """Evaluate at `x` with `q` solved to `precision` nats, or until the value is clearly below what is `needed`."""
         parameters = self.flat.unravel(x)
         staged = self.problem.at(parameters)
         again = self.best is not None and np.array_equal(x, self.best.x)
-        solution = self._solve(staged, precision, again)
         prior, prior_slopes = self.log_prior(parameters)
+        solution = self._solve(staged, precision, needed - prior, again)
         value = solution.elbo + prior
-        slopes = np.zeros_like(x)
-        if slope and np.isfinite(value):
+        slopes = np.full_like(x, np.nan)
+        if slope and np.isfinite(value) and value > needed:
             slopes = self.flat.ravel(staged.parameter_slopes(solution.q)) + self.flat.ravel(prior_slopes)
         point = Point(np.array(x), value, slopes, parameters, solution, staged.jitter, staged.basis)
         if np.isfinite(value) and (self.best is None or again or value > self.best.value):
             self.best = point
         return point
 
-    def _solve(self, staged: StagedProblem, precision: float, again: bool) -> Solution:
+    def _solve(self, staged: StagedProblem, precision: float, needed: float, again: bool) -> Solution:
         if self.best is None:
             return solve_weights(staged, None, precision)
         best = self.best.solution
         if again:
             return refine_weights(staged, best, precision)
         carried = carry_weights(self.problem.spec.feature_map, self.best.basis, staged.basis, best.q.mu)
-        return solve_weights(staged, best, precision, carried=carried)
+        return solve_weights(staged, best, precision, carried=carried, needed=needed)
 
 
 def solve_in_full(staged: StagedProblem, point: Point, precision: float) -> tuple[Solution, float]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
+Objective = Callable[[np.ndarray, float], tuple[float, np.ndarray]]
+"""Value and slope at a point. If the value is below the second argument, any value below it will do, and any slope."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def maximise(
     quadratic model promises is below `tolerance`, when three steps together gain less than `noise`, or when `stop` says
     so. With the `curvature` that an earlier search has learnt, directions explored by it are taken up.
     """
-    value, slope = objective(x)
+    value, slope = objective(x, -np.inf)
     untold = typical_variance * np.eye(len(x))
     H, fresh = (untold, True) if curvature is None else (curvature, False)
 
@@ -85,8 +86,9 @@ def _backtrack(
     length, rise = 1.0, float(slope @ step)
     for _ in range(8):
         new_x = x + length * step
-        new_value, new_slope = objective(new_x)
-        if new_value > value + 1e-3 * length * rise - noise:
+        needed = value + 1e-3 * length * rise - noise
+        new_value, new_slope = objective(new_x, needed)
+        if new_value > needed:
             return new_x, new_value, new_slope
         # peak of the parabola through both values and the slope
         shortfall = value + length * rise - new_value

@@ -15,6 +15,8 @@ SMALLEST_PRECISION = 1e-2
 """Eigenvalues of the target precision are clipped here; the prior's are 1."""
 ROUNDING = 1e-4
 """Gain, in nats, that may be lost in the rounding of float32 sums."""
+HOPE = 5.0
+"""Times what a step promises, and a nat more, that all steps together may gain."""
 NEAR = 2.0
 """Gain, in nats, that a natural gradient promises where quasi-Newton steps take over."""
 
@@ -45,19 +47,22 @@ def solve_weights(
     tolerance: float = 1e-5,
     max_steps: int = 100,
     carried: np.ndarray | None = None,
+    needed: float = -np.inf,
 ) -> Solution:
     """Maximise the ELBO over `q` for fixed parameters, until a step promises less than `tolerance` nats.
 
     The start is the mode and its curvature. With `warm`, the mode is sought near the warm mean, and `q` is displaced
-    from it as the warm one is from its own mode: that changes little between neighbouring parameters.
+    from it as the warm one is from its own mode: that changes little between neighbouring parameters. With `needed`
+    the solve ends, not converged, where an ELBO that high is out of reach.
     """
     starts = [v for v in (carried, None if warm is None else warm.q.mu) if v is not None]
     mode = Chart(laplace_start(problem, starts or [np.zeros(problem.problem.n_features)]))
     if warm is not None:
-        found = _ascend(problem, mode, mode.gaussian(warm.displacement), warm.curvature, tolerance, max_steps)
+        displaced = mode.gaussian(warm.displacement)
+        found = _ascend(problem, mode, displaced, warm.curvature, tolerance, max_steps, needed)
         if found is not None:
             return found
-    found = _ascend(problem, mode, mode.origin, Curvature(), tolerance, max_steps)
+    found = _ascend(problem, mode, mode.origin, Curvature(), tolerance, max_steps, needed)
     if found is not None:
         return found
     terms = np.full(problem.problem.n_bags, -np.inf)
@@ -77,21 +82,31 @@ def promised_gain(problem: StagedProblem, q: Gaussian) -> float:
 
 
 def _ascend(
-    problem: StagedProblem, mode: Chart, q: Gaussian, curvature: Curvature, tolerance: float, max_steps: int
+    problem: StagedProblem,
+    mode: Chart,
+    q: Gaussian,
+    curvature: Curvature,
+    tolerance: float,
+    max_steps: int,
+    needed: float = -np.inf,
 ) -> Solution | None:
     """Maximise from `q`; None if the ELBO is not finite there."""
+
+    def hopeless(elbo: float, promise: float) -> bool:
+        return elbo + HOPE * (1.0 + promise) < needed
+
     slack = tolerance + problem.problem.noise
     state = _State.at(problem, q)
     if state is None:
         return None
     steps = 0
-    while steps < max_steps and state.promise() > NEAR:
+    while steps < max_steps and (promise := state.promise()) > NEAR and not hopeless(state.elbo, promise):
         closer = state.natural_step()
         if closer is None:
             break
         state, curvature, steps = closer, Curvature(), steps + 1
     ascent = _Ascent(problem, Chart(state.q), state, curvature)
-    while steps < max_steps:
+    while steps < max_steps and not hopeless(ascent.state.elbo, ascent.promised):
         steps += 1
         if ascent.promised < slack or not ascent.step(problem.problem.noise):
             break
