@@ -344,12 +344,13 @@ def many():
 def test_single_precision_changes_next_to_nothing(many):
     double, single = (
         vbagg.VBAgg(
-            "poisson", "exp", kernel=vbagg.kernels.RBF(ard=True), landmarks=30, inference=Newton(precision=p)
+            "poisson", "exp", kernel=vbagg.kernels.RBF(ard=True), landmarks=100, inference=Newton(precision=p)
         ).fit(*many)
         for p in ("double", "single")
     )
     assert (double.status_.jitter, single.status_.jitter) == (1e-8, 1e-5)
     assert single.elbo_ == pytest.approx(double.elbo_, abs=0.2)
+    assert single.elbo_mc_ == pytest.approx(double.elbo_mc_, abs=0.2)
     rates = [model.posterior(many[0].X) for model in (double, single)]
     np.testing.assert_allclose(rates[1].mean, rates[0].mean, rtol=0.02)
     np.testing.assert_allclose(rates[1].std, rates[0].std, rtol=0.05)
@@ -357,11 +358,14 @@ def test_single_precision_changes_next_to_nothing(many):
 
 def test_precision_follows_the_work_ahead():
     large, moderate, small = np.full(957, 1091), np.full(957, 21), np.full(109, 265)
-    assert precision(Newton(), large, 600) == np.float32
-    assert precision(Newton(), moderate, 600) == np.float32
-    assert precision(Newton(), small, 400) == np.float64
-    assert precision(Newton(precision="double"), large, 600) == np.float64
-    assert precision(vbagg.Adam(), large, 600) == np.float64
+    assert precision(Newton(), "matched", large, 600) == np.float32
+    assert precision(Newton(), "matched", moderate, 600) == np.float32
+    assert precision(Newton(), "matched", small, 400) == np.float64
+    assert precision(Newton(), "montecarlo", large, 600) == np.float64
+    assert precision(Newton(precision="double"), "matched", large, 600) == np.float64
+    assert precision(vbagg.Adam(), "matched", large, 600) == np.float64
+    with pytest.raises(ValueError, match="needs double precision"):
+        precision(Newton(precision="single"), "montecarlo", small, 10)
     with pytest.raises(ValueError, match="precision"):
         Newton(precision="half")
 

@@ -264,12 +264,17 @@ def representatives(
     return Representatives(bags, known, fixed) if long else None
 
 
-def precision(inference: Any, sizes: np.ndarray, n_columns: int) -> Any:
-    """Precision of the features of individuals during a fit: single where the work ahead is long."""
+def precision(inference: Any, approximation: str, sizes: np.ndarray, n_columns: int) -> Any:
+    """Precision of the features of individuals during a fit: single where the work ahead is long.
+
+    Draws need the residual's factor, and a residual computed in single precision has none.
+    """
     wanted = getattr(inference, "precision", "double")
-    if wanted == "auto":
+    if wanted == "auto" and approximation != "montecarlo":
         number = getattr(inference, "representatives", None)
         searched = np.minimum(sizes, NUMBERS[1] if number == "auto" else number or np.inf)
         products = n_columns**2 * (PASSES * sizes.sum() + PASSES_OF_A_SEARCH * searched.sum())
         wanted = "single" if products > LONG else "double"
-    return {"single": np.float32, "double": np.float64}[wanted]
+    if wanted == "single" and approximation == "montecarlo":
+        raise ValueError('approximation "montecarlo" needs double precision; leave `precision` of Newton at "auto".')
+    return np.float32 if wanted == "single" else np.float64

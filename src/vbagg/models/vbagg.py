@@ -148,7 +148,7 @@ class VBAgg(BagModel):
                 random_state=self.random_state,
                 n_columns=n_columns,
                 tiled=not isinstance(inference, Adam),
-                precision=setup.precision(inference, used.sizes, n_columns),
+                precision=setup.precision(inference, spec.approximation, used.sizes, n_columns),
             )
             ready, known = frame.standardised(used, data.offset)
             chosen = setup.representatives(inference, ready, known, residual, n_columns)
@@ -230,7 +230,8 @@ class VBAgg(BagModel):
             if spec.likelihood.name != "normal":
                 spec = replace(spec, approximation="montecarlo", n_draws=512)
             with jax.enable_x64(True):
-                problem = Problem(spec, self._training_chunks, best.parameters.landmarks, 0.0)
+                chunks = [replace(chunk, X=np.asarray(chunk.X, np.float64)) for chunk in self._training_chunks]
+                problem = Problem(spec, chunks, best.parameters.landmarks, 0.0)
                 self._elbo_mc = problem.at(best.parameters, best.jitter).elbo(best.q)
         return self._elbo_mc
 
