@@ -171,19 +171,26 @@ def measure(case: Case) -> dict:
     }
 
 
+SHOWN = {
+    "pixels": ("pixels", "pixels", "957 districts, 18 covariates, 576 landmarks"),
+    "landmarks": ("landmarks", "landmarks", "30,000 pixels, 957 districts, 18 covariates"),
+    "bags": ("bag_size", "pixels in each bag", "30,000 pixels, 18 covariates, 576 landmarks"),
+    "covariates": ("covariates", "covariates", "30,000 pixels, 957 districts, 576 landmarks"),
+}
+"""What is varied, its label, and what stays."""
+
+
 def draw(rows: list[dict], path: Path) -> None:
     """CPU seconds against what is varied, on logarithmic axes; pixels beside the R package's fits."""
     from vbagg.drawing import new_figure, save
 
-    figure = new_figure(11.0, 8.0)
-    axes = figure.subplots(2, 2)
-    shown = (
-        ("pixels", "pixels", "957 districts, 18 covariates, 576 landmarks"),
-        ("landmarks", "landmarks", "30,000 pixels, 957 districts"),
-        ("bag_size", "pixels in each bag", "30,000 pixels"),
-        ("covariates", "covariates", "30,000 pixels, 957 districts"),
-    )
-    for axis, study, (key, label, title) in zip(axes.flat, STUDIES, shown, strict=True):
+    studies = list(dict.fromkeys(row["study"] for row in rows))
+    columns = min(2, len(studies))
+    lines = -(-len(studies) // columns)
+    figure = new_figure(5.5 * columns, 3.6 * lines + 0.6)
+    for number, study in enumerate(studies):
+        key, label, title = SHOWN[study]
+        axis = figure.add_subplot(lines, columns, number + 1)
         for link, colour in (("exp", "C0"), ("square", "C1")):
             own = [row for row in rows if row["study"] == study and row["link"] == link]
             if not own:
@@ -199,8 +206,8 @@ def draw(rows: list[dict], path: Path) -> None:
         axis.set(xscale="log", yscale="log", xlabel=label, ylabel="CPU seconds")
         axis.set_title(title, fontsize=10)
         axis.grid(alpha=0.3, which="both")
-        if axis.has_data():
-            axis.legend(fontsize=7)
+    named = dict(zip(*reversed(figure.axes[0].get_legend_handles_labels()), strict=True))
+    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=3, fontsize=8)
     save(figure, path)
 
 
