@@ -204,6 +204,10 @@ def draw(rows: list[dict], path: Path) -> None:
             cpu = R_PACKAGE["fit_cpu_seconds"]
             axis.plot(R_PACKAGE["pixels"], cpu, "s-", color="0.4", label="R package's fit, 3 linear covariates")
         axis.set(xscale="log", yscale="log", xlabel=label, ylabel="CPU seconds")
+        if study != "pixels":
+            values = sorted({row[key] for row in rows if row["study"] == study})
+            axis.set_xticks(values, [f"{value:,}" for value in values])
+            axis.set_xticks([], minor=True)
         axis.set_title(title, fontsize=10)
         axis.grid(alpha=0.3, which="both")
     named = dict(zip(*reversed(figure.axes[0].get_legend_handles_labels()), strict=True))
