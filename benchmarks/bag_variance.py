@@ -14,11 +14,10 @@ import warnings
 import jax
 import numpy as np
 from common import machine, write_json
-from scaling import Case, make_data
+from scaling import Case, make_data, twin_kernel
 
 import vbagg
 from vbagg.features import features, residual_block
-from vbagg.kernels import RBF, Linear, Matern32
 from vbagg.links import get_link
 
 SIZES = (100, 1000, 6667)
@@ -47,7 +46,7 @@ def main() -> None:
     for link in ("exp", "square"):
         for size in SIZES:
             bags, y, _, names = make_data(Case("bags", link=link, bag_size=size))
-            kernel = Linear(tuple(names), ard=True) + RBF(tuple(names), ard=True) + Matern32(("x", "y"))
+            kernel = twin_kernel(names)
             model = vbagg.VBAgg("negative_binomial", link, kernel=kernel, landmarks=[None, 192, 384])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -14,11 +14,10 @@ import warnings
 
 import numpy as np
 from common import machine, timed, write_json
-from scaling import N_PIXELS
+from scaling import N_PIXELS, twin_kernel
 
 import vbagg
 from vbagg import datasets, metrics
-from vbagg.kernels import RBF, Linear, Matern32
 
 PATHS = {"fast": vbagg.Newton(), "exact": vbagg.Newton(representatives=None, precision="double")}
 
@@ -31,8 +30,8 @@ def main() -> None:
     options = parser.parse_args()
     country = datasets.simulated_country(options.pixels / N_PIXELS, dispersion=0.05)
     bags = country.bags
-    covariates = tuple(name for name in bags.feature_names if name not in ("x", "y"))
-    kernel = Linear(covariates, ard=True) + RBF(covariates, ard=True) + Matern32(("x", "y"))
+    covariates = [name for name in bags.feature_names if name not in ("x", "y")]
+    kernel = twin_kernel(covariates)
     held_out = np.zeros(len(bags), bool)
     held_out[np.random.default_rng(1).permutation(len(bags))[: len(bags) // 5]] = True
     train, test = np.flatnonzero(~held_out), np.flatnonzero(held_out)

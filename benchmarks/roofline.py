@@ -19,12 +19,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from common import machine, write_json
-from scaling import N_PIXELS, unit
+from scaling import N_PIXELS, twin_kernel, unit
 
 import vbagg
 from vbagg import datasets
 from vbagg.inference import problem
-from vbagg.kernels import RBF, Linear, Matern32
 from vbagg.posterior import _row_marginals
 
 LANDMARKS = 192, 384
@@ -38,8 +37,8 @@ class CaughtError(Exception):
 def caught_problem(link: str, pixels: int) -> tuple[problem.Problem, problem.StagedProblem]:
     """The problem with all pixels that a fit of the twin would solve, at its starting parameters."""
     country = datasets.simulated_country(pixels / N_PIXELS, dispersion=0.05)
-    names = tuple(name for name in country.bags.feature_names if name not in ("x", "y"))
-    kernel = Linear(names, ard=True) + RBF(names, ard=True) + Matern32(("x", "y"))
+    names = [name for name in country.bags.feature_names if name not in ("x", "y")]
+    kernel = twin_kernel(names)
     found = []
 
     class Catching(vbagg.Newton):

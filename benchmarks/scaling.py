@@ -116,16 +116,21 @@ def make_data(case: Case):
     return cut, rng.poisson(mean * rng.gamma(20.0, 1 / 20.0, len(mean))), country.rate, names
 
 
+def twin_kernel(covariates):
+    """Linear + ARD RBF on the covariates, Matern 3/2 on the coordinates."""
+    from vbagg.kernels import RBF, Linear, Matern32
+
+    columns = tuple(covariates)
+    return Linear(columns, ard=True) + RBF(columns, ard=True) + Matern32(("x", "y"))
+
+
 def measure(case: Case) -> dict:
     """Fit and predict one case in this process."""
     import vbagg
-    from vbagg.kernels import RBF, Linear, Matern32
 
     bags, y, rate, names = make_data(case)
-    covariates = tuple(names)
-    kernel = Linear(covariates, ard=True) + RBF(covariates, ard=True) + Matern32(("x", "y"))
     landmarks = case.landmarks // 3, case.landmarks - case.landmarks // 3
-    n_features = 1 + len(covariates) + case.landmarks
+    n_features = 1 + len(names) + case.landmarks
     units = [unit(bags.n_individuals, n_features)]
     before = peak_gb()
     entries: list[dict] = []
@@ -137,7 +142,7 @@ def measure(case: Case) -> dict:
         stages[stage] = _add(stages.get(stage), clock.read())
         entries.append(entry)
 
-    model = vbagg.VBAgg("negative_binomial", case.link, kernel=kernel, landmarks=[None, *landmarks])
+    model = vbagg.VBAgg("negative_binomial", case.link, kernel=twin_kernel(names), landmarks=[None, *landmarks])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(bags, y, progress=progress)
