@@ -24,18 +24,21 @@ SIZES = (100, 1000, 6667)
 BAGS_COMPARED = 8
 
 
-def sd_from_all_pairs(model: vbagg.VBAgg, bags: vbagg.Bags, position: int) -> float:
-    """Sd of one total from every pair of its pixels."""
+def sds_from_all_pairs(model: vbagg.VBAgg, bags: vbagg.Bags, positions: np.ndarray) -> list[float]:
+    """Sd of totals from every pair of their pixels."""
     spec, basis, mu, factor = model._best.state
     ready, known = model._fitted.frame.standardised(bags, np.zeros(bags.n_individuals))
-    rows = slice(bags.starts[position], bags.starts[position + 1])
-    X, weight, link = ready.X[rows], ready.weight[rows], get_link(model.link)
-    with jax.enable_x64(True):
-        A = features(spec.feature_map, basis, X)
-        F = np.asarray(A @ factor)
-        S = np.array(residual_block(spec.feature_map, basis, X, A)) + F @ F.T
-        slope = np.asarray(link.slope(known[rows] + np.asarray(A @ mu), np.diag(S)))
-        return float(np.sqrt(link.bag_variance(weight[None], slope[None], S[None])[0]))
+    link, sds = get_link(model.link), []
+    for position in positions:
+        rows = slice(bags.starts[position], bags.starts[position + 1])
+        X, weight = ready.X[rows], ready.weight[rows]
+        with jax.enable_x64(True):
+            A = features(spec.feature_map, basis, X)
+            F = np.asarray(A @ factor)
+            S = np.array(residual_block(spec.feature_map, basis, X, A)) + F @ F.T
+            slope = np.asarray(link.slope(known[rows] + np.asarray(A @ mu), np.diag(S)))
+            sds.append(float(np.sqrt(link.bag_variance(weight[None], slope[None], S[None])[0])))
+    return sds
 
 
 def main() -> None:
@@ -53,7 +56,7 @@ def main() -> None:
                 model.fit(bags, y)
             chosen = np.flatnonzero(bags.sizes == size)[:BAGS_COMPARED]
             found = model.posterior_bags(bags).std[chosen]
-            ratio = found / [sd_from_all_pairs(model, bags, position) for position in chosen]
+            ratio = found / sds_from_all_pairs(model, bags, chosen)
             row = {
                 "link": link,
                 "bag_size": size,

@@ -19,6 +19,7 @@ from vbagg.inference.weights import solve_weights
 from vbagg.likelihoods import NegativeBinomial, Normal, Poisson
 from vbagg.links import get_link
 from vbagg.models.setup import precision
+from vbagg.posterior import row_marginals
 from vbagg.priors import make_log_prior
 
 
@@ -354,6 +355,12 @@ def test_single_precision_changes_next_to_nothing(many):
     rates = [model.posterior(many[0].X) for model in (double, single)]
     np.testing.assert_allclose(rates[1].mean, rates[0].mean, rtol=0.02)
     np.testing.assert_allclose(rates[1].std, rates[0].std, rtol=0.05)
+    assert (double._best.precision, single._best.precision) == (np.float64, np.float32)
+    rows = single._fitted.frame.rows(many[0].X)
+    with jax.enable_x64(True):
+        mean, variance = row_marginals(*single._best.state, rows, np.zeros(len(rows)))
+    np.testing.assert_allclose(rates[1].law.log_mean, mean + np.log(single._fitted.rate_scale), atol=1e-10)
+    np.testing.assert_allclose(rates[1].law.log_std, np.sqrt(variance), rtol=5e-3)
 
 
 def test_precision_follows_the_work_ahead():

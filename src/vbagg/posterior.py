@@ -20,7 +20,7 @@ from vbagg.compiling import lightly
 from vbagg.draws import draw_totals
 from vbagg.elbo import Spec
 from vbagg.errors import NoUncertaintyError
-from vbagg.features import Basis, features, residual_block, residual_diagonal
+from vbagg.features import Basis, combine_features, features, residual_block, residual_diagonal
 from vbagg.moments import bag_directions, pixel_moments, stage_pixels
 
 RATE_LAWS: dict[str, Any] = {
@@ -127,24 +127,33 @@ class PointEstimate:
         raise AttributeError(f"PointEstimate has no attribute {name!r}")
 
 
-@partial(jax.jit, static_argnames="spec")
-def _row_marginals(spec: Spec, basis: Basis, mu, factor, X, known):
-    A = features(spec.feature_map, basis, X)
-    variance = residual_diagonal(spec.feature_map, basis, X, A) + jnp.sum((A @ factor) ** 2, axis=-1)
-    return known + A @ mu, variance
+@partial(jax.jit, static_argnames=("spec", "precision"))
+def _row_marginals(spec: Spec, basis: Basis, mu, factor, X, known, precision):
+    rows = X.astype(precision)
+    A = features(spec.feature_map, basis, rows)
+    own = residual_diagonal(spec.feature_map, basis, rows, A)
+    variance = own + jnp.sum((A @ factor.astype(precision)) ** 2, axis=-1)
+    mean = A @ mu if A.dtype == X.dtype else combine_features(spec.feature_map, basis, X, mu)
+    return known + mean, variance
 
 
 def row_marginals(
-    spec: Spec, basis: Basis, mu: np.ndarray, factor: np.ndarray, X: np.ndarray, known: np.ndarray
+    spec: Spec,
+    basis: Basis,
+    mu: np.ndarray,
+    factor: np.ndarray,
+    X: np.ndarray,
+    known: np.ndarray,
+    precision: Any = np.float64,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of `f` at each row, in chunks of rows."""
+    """Mean and variance of `f` at each row, in chunks of rows; `precision` is that of the variance."""
     mean, variance = np.empty(len(X)), np.empty(len(X))
     size = min(ROWS_PER_CHUNK, 1 << max(len(X) - 1, 1).bit_length())
     for start in range(0, len(X), size):
         rows = slice(start, start + size)
         short = size - len(X[rows])
         part = np.pad(X[rows], ((0, short), (0, 0)), mode="edge")
-        m, s = _row_marginals(spec, basis, mu, factor, part, np.pad(known[rows], (0, short)))
+        m, s = _row_marginals(spec, basis, mu, factor, part, np.pad(known[rows], (0, short)), precision)
         mean[rows], variance[rows] = np.asarray(m)[: size - short], np.asarray(s)[: size - short]
     return mean, variance
 
