@@ -52,7 +52,7 @@ def main() -> None:
             "cpu_seconds": clock.cpu,
             "elbo": model.elbo_,
             "elbo_mc": model.elbo_mc_,
-            "objective": model.status_.starts[0],
+            "objective": max(model.status_.starts),
             "representation_gap": model.status_.representation_gap,
             "held_out_bag_nll": float(-densities[name].mean()),
             "status": model.status_.message,

@@ -102,7 +102,7 @@ def measure(link: str) -> dict:
                 "arithmetic_units": products,
                 "memory_units": traffic * A.nbytes * copy / one,
             }
-        taken = seconds(lambda: _row_marginals(spec, basis, q.mu, q.factor, flat, known, np.float32)) * rows / 8192
+        taken = seconds(lambda: _row_marginals(spec, basis, q.mu, q.factor, flat, known, True)) * rows / 8192
         result["rates of pixels"] = {
             "units": taken / one,
             "arithmetic_units": 1 + product,

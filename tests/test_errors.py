@@ -215,7 +215,7 @@ def test_priors_must_be_priors(bags, y):
     refused(bags, y, "must be a .*Prior.*; got 3", (TypeError, ValueError), priors={"variance": 3.0})
 
 
-@pytest.mark.parametrize("memory", ["2GB", -1.0, 0])
+@pytest.mark.parametrize("memory", ["2GB", -1.0, 0, True])
 def test_memory_is_a_number_of_bytes(bags, y, memory):
     refused(
         bags, y, f"`memory` must be a positive number of bytes, such as 2e9, or None; got {memory!r}", memory=memory

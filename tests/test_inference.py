@@ -11,14 +11,17 @@ from vbagg.bags import Bags
 from vbagg.elbo import Parameters, Spec
 from vbagg.errors import ConvergenceWarning
 from vbagg.inference import Adam, Gaussian, Newton, Problem, get_inference
+from vbagg.inference import newton as newton_module
 from vbagg.inference.adam import merge_chunks
+from vbagg.inference.averaging import LARGEST_SD, _curvature
 from vbagg.inference.mode import laplace_start
+from vbagg.inference.profile import solve_in_full
 from vbagg.inference.result import Fit, FlatParameters, Status, choose
 from vbagg.inference.search import maximise
 from vbagg.inference.weights import solve_weights
 from vbagg.likelihoods import NegativeBinomial, Normal, Poisson
 from vbagg.links import get_link
-from vbagg.models.setup import precision
+from vbagg.models.setup import single_precision
 from vbagg.posterior import row_marginals
 from vbagg.priors import make_log_prior
 
@@ -355,7 +358,7 @@ def test_single_precision_changes_next_to_nothing(many):
     rates = [model.posterior(many[0].X) for model in (double, single)]
     np.testing.assert_allclose(rates[1].mean, rates[0].mean, rtol=0.02)
     np.testing.assert_allclose(rates[1].std, rates[0].std, rtol=0.05)
-    assert (double._best.precision, single._best.precision) == (np.float64, np.float32)
+    assert (double._best.single, single._best.single) == (False, True)
     rows = single._fitted.frame.rows(many[0].X)
     with jax.enable_x64(True):
         mean, variance = row_marginals(*single._best.state, rows, np.zeros(len(rows)))
@@ -365,14 +368,16 @@ def test_single_precision_changes_next_to_nothing(many):
 
 def test_precision_follows_the_work_ahead():
     large, moderate, small = np.full(957, 1091), np.full(957, 21), np.full(109, 265)
-    assert precision(Newton(), "matched", large, 600) == np.float32
-    assert precision(Newton(), "matched", moderate, 600) == np.float32
-    assert precision(Newton(), "matched", small, 400) == np.float64
-    assert precision(Newton(), "montecarlo", large, 600) == np.float64
-    assert precision(Newton(precision="double"), "matched", large, 600) == np.float64
-    assert precision(vbagg.Adam(), "matched", large, 600) == np.float64
+    assert single_precision(Newton(), "matched", "auto", large, 600)
+    assert single_precision(Newton(), "matched", "auto", moderate, 600)
+    assert not single_precision(Newton(), "matched", "auto", small, 400)
+    assert single_precision(Newton(), "matched", "diagonal", small, 400)  # searched for with all individuals
+    assert single_precision(Newton(representatives=None), "matched", "auto", small, 400)
+    assert not single_precision(Newton(), "montecarlo", "auto", large, 600)
+    assert not single_precision(Newton(precision="double"), "matched", "auto", large, 600)
+    assert not single_precision(vbagg.Adam(), "matched", "auto", large, 600)
     with pytest.raises(ValueError, match="needs double precision"):
-        precision(Newton(precision="single"), "montecarlo", small, 10)
+        single_precision(Newton(precision="single"), "montecarlo", "auto", small, 10)
     with pytest.raises(ValueError, match="precision"):
         Newton(precision="half")
 
@@ -402,15 +407,82 @@ def test_newton_runs_from_the_peaks_of_its_starts(values, number, expected):
     assert [point.value for point in points] == expected
 
 
-def test_newton_refuses_a_start_without_a_finite_objective():
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_newton_refuses_a_start_without_a_finite_objective(value):
     class Infinite:
         flat = SimpleNamespace(ravel=np.atleast_1d)
 
         def __call__(self, x, precision, slope):
-            return SimpleNamespace(x=x, value=np.nan)
+            return SimpleNamespace(x=x, value=value)
 
     with pytest.raises(FloatingPointError, match="Rescale the data"):
         Newton(starts=1)._promising(Infinite(), [SimpleNamespace(kernel="RBF")])
+
+
+@pytest.mark.parametrize("representatives", [4, None])
+def test_a_start_that_comes_to_a_known_optimum_stops_there(counts, monkeypatch, representatives):
+    """Also where representatives shift the objective that the search sees."""
+
+    def all_starts(self, profile, starts):
+        return [profile(profile.flat.ravel(start), 1e-2, slope=False) for start in starts[:2]]
+
+    monkeypatch.setattr(Newton, "_promising", all_starts)
+    found = model(Newton(representatives=representatives)).fit(*counts)
+    first, second = found.status_.starts
+    assert first == second
+    assert (found.status_.representation_gap != 0) == (representatives is not None)
+    assert {entry["start"] for entry in found.history_} == {0}
+
+
+def test_the_last_solve_is_to_a_precision_for_each_bag_but_not_in_all(counts, monkeypatch):
+    asked = []
+
+    def solve(staged, point, precision):
+        asked.append(precision)
+        return solve_in_full(staged, point, precision)
+
+    monkeypatch.setattr(newton_module, "solve_in_full", solve)
+    for per_bag, most in ((1e-4, 0.1), (0.02, 0.1)):
+        monkeypatch.setattr(newton_module, "FINAL_PRECISION", (per_bag, most))
+        model(Newton(starts=1)).fit(*counts)
+    assert asked == [1e-4 * len(counts[0]), 0.1]
+
+
+def test_curvature_comes_from_the_side_where_there_are_slopes():
+    """Minus the Hessian of a quadratic; in the last direction there is no slope on either side."""
+    H = np.array([[3.0, 0.7, 0.0], [0.7, 2.0, 0.0], [0.0, 0.0, 5.0]])
+    centre = np.array([1.0, -2.0, 0.5])
+
+    def slope_at(x):
+        beyond = x[0] > 1.1 or abs(x[2] - 0.5) > 0.1
+        return None if beyond else -H @ x
+
+    found = _curvature(slope_at, centre, -H @ centre)
+    np.testing.assert_allclose(found, np.diag([0, 0, 1 / LARGEST_SD**2 - 5.0]) + H, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_iterations": None},
+        {"max_iterations": 2.5},
+        {"starts": 0},
+        {"starts": True},
+        {"representatives": True},
+        {"representatives": "all"},
+        {"tolerance": 0.0},
+        {"tolerance": np.nan},
+        {"tolerance": "small"},
+    ],
+)
+def test_wrong_options_of_newton_are_refused(options):
+    ((name, value),) = options.items()
+    with pytest.raises(ValueError, match=f"`{name}` of Newton must be .*; got {value!r}"):
+        Newton(**options)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert Newton(representatives=np.int64(64)).representatives == 64
 
 
 def test_fits_are_deterministic_and_leave_the_precision_of_jax_alone(counts, newton):

@@ -11,13 +11,12 @@ from scipy.special import expit, logsumexp
 
 from vbagg import chunks, moments
 from vbagg.bags import Bags
-from vbagg.chunks import SUBSET_SIZE, Chunk, make_chunks
+from vbagg.chunks import SUBSET_SIZE, Chunk, gather, make_chunks
 from vbagg.elbo import Parameters
 from vbagg.features import FeatureMap, make_basis
 from vbagg.kernels import RBF, Linear, Matern32
 from vbagg.links import get_link
 from vbagg.moments import stage_collapsed, stage_pixels
-from vbagg.posterior import gather
 
 compiled = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 pixel_moments = compiled(moments.pixel_moments, static_argnames="link")

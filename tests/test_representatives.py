@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import vbagg
 from vbagg import representatives
 from vbagg.bags import Bags
-from vbagg.representatives import Representatives, group_means, representative_bags
+from vbagg.representatives import Representatives, group_means, representative_bags, total_error
 
 
 @pytest.fixture
@@ -110,8 +110,11 @@ def test_bags_that_are_off_get_more_representatives(rng):
 
     def numbers(*errors):
         """What each step says, and the numbers after it."""
-        chosen = Representatives(bags, np.zeros(400))
-        return [(chosen.refine(np.array(error), gap), chosen.number.tolist()) for error, gap in errors]
+        chosen, last, found = Representatives(bags, np.zeros(400)), np.inf, []
+        for error, gap in errors:
+            found.append((chosen.refine(np.array(error), gap, last), chosen.number.tolist()))
+            last = total_error(np.array(error))
+        return found
 
     large, left = [-0.3, 0.005, -0.3, 0.0, 0.0], [-0.1, 0.0, -0.1, 0.0, 0.0]
     assert numbers((large, 0.04)) == [(False, [8] * 5)]
@@ -120,6 +123,9 @@ def test_bags_that_are_off_get_more_representatives(rng):
     # more of them did not help
     assert numbers((large, -0.5), (large, -0.5))[1] == (False, [32, 8, 32, 8, 8])
     assert not Representatives(bags, np.zeros(400), 2).refine(np.array(large), -0.5)
+    # terms that are not finite
+    lost = [np.nan, 0.0, -np.inf, 0.0, 0.0]
+    assert numbers((lost, np.nan), (lost, np.nan))[1] == (True, [128, 8, 32, 8, 8])
 
 
 @pytest.mark.parametrize("link", ["square", "exp"])

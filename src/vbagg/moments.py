@@ -137,6 +137,7 @@ def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk, pairs: boo
 
 def stage_collapsed(feature_map: FeatureMap, basis: Basis, chunk: Chunk, quadratic: bool) -> Collapsed:
     """Bag sums of MATH (9); `quadratic` asks for those of the square link, which are over all pairs."""
+    assert chunk.residual == "exact" or not quadratic
     A, diagonal = _bag_features(feature_map, basis, chunk.X)
     A = jnp.concatenate([A, chunk.known[..., None]], axis=-1)
     w = chunk.weight

@@ -127,13 +127,13 @@ class PointEstimate:
         raise AttributeError(f"PointEstimate has no attribute {name!r}")
 
 
-@partial(jax.jit, static_argnames=("spec", "precision"))
-def _row_marginals(spec: Spec, basis: Basis, mu, factor, X, known, precision):
-    rows = X.astype(precision)
+@partial(jax.jit, static_argnames=("spec", "single"))
+def _row_marginals(spec: Spec, basis: Basis, mu, factor, X, known, single):
+    rows = X.astype(jnp.float32) if single else X
     A = features(spec.feature_map, basis, rows)
     own = residual_diagonal(spec.feature_map, basis, rows, A)
-    variance = own + jnp.sum((A @ factor.astype(precision)) ** 2, axis=-1)
-    mean = A @ mu if A.dtype == X.dtype else combine_features(spec.feature_map, basis, X, mu)
+    variance = own + jnp.sum((A @ factor.astype(A.dtype)) ** 2, axis=-1)
+    mean = combine_features(spec.feature_map, basis, X, mu) if single else A @ mu
     return known + mean, variance
 
 
@@ -144,16 +144,16 @@ def row_marginals(
     factor: np.ndarray,
     X: np.ndarray,
     known: np.ndarray,
-    precision: Any = np.float64,
+    single: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of `f` at each row, in chunks of rows; `precision` is that of the variance."""
+    """Mean and variance of `f` at each row, in chunks of rows; the variance in single precision if so wanted."""
     mean, variance = np.empty(len(X)), np.empty(len(X))
     size = min(ROWS_PER_CHUNK, 1 << max(len(X) - 1, 1).bit_length())
     for start in range(0, len(X), size):
         rows = slice(start, start + size)
         short = size - len(X[rows])
         part = np.pad(X[rows], ((0, short), (0, 0)), mode="edge")
-        m, s = _row_marginals(spec, basis, mu, factor, part, np.pad(known[rows], (0, short)), precision)
+        m, s = _row_marginals(spec, basis, mu, factor, part, np.pad(known[rows], (0, short)), single)
         mean[rows], variance[rows] = np.asarray(m)[: size - short], np.asarray(s)[: size - short]
     return mean, variance
 

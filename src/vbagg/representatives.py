@@ -45,7 +45,6 @@ class Representatives:
 
     def __init__(self, bags: Bags, known: np.ndarray, fixed: int | None = None) -> None:
         self.bags, self.known, self.fixed = bags, known, fixed
-        self._error = np.inf
         if fixed is None:
             fewest, most = np.full(len(bags), NUMBERS[0]), np.full(len(bags), NUMBERS[1])
             self.chosen = representative_bags(bags, known, most, fewest, SPREAD * bags.n_features)
@@ -54,21 +53,24 @@ class Representatives:
             self.number = np.full(len(bags), fixed)
             self.chosen = representative_bags(bags, known, self.number)
 
-    def refine(self, error: np.ndarray, gap: float) -> bool:
+    def refine(self, error: np.ndarray, gap: float, last_error: float = np.inf) -> bool:
         """Ask for more where `error`, the nats by which the log density of each bag is off, is not tolerable.
 
         False where there is nothing to gain: the `gap` of the whole objective is tolerable, or the last step to more
-        representatives did not help.
+        representatives did not help, the `last_error` being that of all bags before it.
         """
-        size = np.abs(error)
-        coarse = (size > TOLERABLE) & (self.number < np.minimum(self.bags.sizes, NUMBERS[-1]))
+        coarse = ~(np.abs(error) <= TOLERABLE) & (self.number < np.minimum(self.bags.sizes, NUMBERS[-1]))
         well = abs(gap) <= TOLERABLE * len(error)
-        if self.fixed or well or size.sum() > HELPFUL * self._error or not coarse.any():
+        if self.fixed or well or total_error(error) > HELPFUL * last_error or not coarse.any():
             return False
-        self._error = size.sum()
         self.number[coarse] = np.array(NUMBERS)[np.searchsorted(NUMBERS, self.number[coarse], side="right")]
         self.chosen = representative_bags(self.bags, self.known, self.number)
         return True
+
+
+def total_error(error: np.ndarray) -> float:
+    """Sum of the sizes of the errors of bags; infinite if one is not a number."""
+    return float(np.nan_to_num(np.abs(error), nan=np.inf, posinf=np.inf).sum())
 
 
 def representative_bags(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -37,9 +38,8 @@ def average(
         return [(1.0, fit)]
     profile = Profile(problem.rough or problem, flat, log_prior)
     origin = profile(centre, 1e-5)
-    slopes = [profile(centre + DIFFERENCE * e, 1e-5).slope for e in np.eye(k)]
-    curvature = (origin.slope - np.array(slopes)) / DIFFERENCE
-    values, axes = np.linalg.eigh((curvature + curvature.T) / 2)
+    assert origin.slope is not None
+    values, axes = np.linalg.eigh(_curvature(lambda x: profile(x, 1e-5).slope, centre, origin.slope))
     sd = 1 / np.sqrt(np.maximum(values, 1 / LARGEST_SD**2))
     radius = np.sqrt(max(k, 3.0))
     members, log_weights = [fit], [np.log(max(1 - k / radius**2, 1e-3))]
@@ -67,3 +67,19 @@ def average(
         )
     weights = np.exp(np.array(log_weights) - max(log_weights))
     return list(zip(weights / weights.sum(), members, strict=True))
+
+
+def _curvature(
+    slope_at: Callable[[np.ndarray], np.ndarray | None], centre: np.ndarray, origin: np.ndarray
+) -> np.ndarray:
+    """Minus the Hessian by differences of slopes on the side where there are any; the prior's where there are none."""
+    rows = []
+    for e in np.eye(len(centre)):
+        row = e / LARGEST_SD**2
+        for step in (DIFFERENCE, -DIFFERENCE):
+            slope = slope_at(centre + step * e)
+            if slope is not None:
+                row = (origin - slope) / step
+                break
+        rows.append(row)
+    return (np.array(rows) + np.array(rows).T) / 2

@@ -46,7 +46,9 @@ class Adam:
     record_every: int = 10
 
     def __post_init__(self) -> None:
-        require_counts(self, "epochs", "batch_size", "patience", "record_every")
+        require_counts(self, "epochs", "patience", "record_every")
+        if self.batch_size is not None:
+            require_counts(self, "batch_size", otherwise="or None for a tenth of the bags")
 
     def stopping_score(self, stopper: Any, validator: Any) -> Any:
         """The score that decides when to stop: that of the early-stop bags, of the validation bags, or None."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from numbers import Real
 
 import numpy as np
 
@@ -15,15 +16,15 @@ from vbagg.inference.search import SearchResult, maximise
 from vbagg.inference.weights import promised_gain
 from vbagg.priors import LogPrior
 from vbagg.progress import Report
-from vbagg.representatives import TOLERABLE
+from vbagg.representatives import TOLERABLE, total_error
 
 PRECISIONS = ("auto", "double", "single")
 SAME_OPTIMUM = 2.0, 0.7
 """A later start that comes this near to an earlier optimum, in nats and log-parameters, is in its basin and stops."""
 SCAN_PRECISION, ROUGH_PRECISION = 2.0, 1e-2
 """Nats to which `q` is solved to compare starts, and far from the optimum of the parameters."""
-FINAL_PRECISION = 1e-4
-"""Nats for each bag to which the final `q` is solved."""
+FINAL_PRECISION = 1e-4, 0.1
+"""Nats for each bag, and at most in all, to which the final `q` is solved."""
 ADVICE = (
     "Try more iterations (`inference=Newton(max_iterations=...)`), fewer covariates, or stronger priors;"
     " predictions from this fit may be off."
@@ -37,7 +38,7 @@ class Newton:
     Parameters
     ----------
     max_iterations
-        Of BFGS, from each start.
+        Of BFGS, from each start, and again after each step to more representatives.
     starts
         Starting length-scales that are compared, at most 3. The search runs from each whose objective beats its
         neighbours'; the best result wins and disagreement is reported.
@@ -61,8 +62,10 @@ class Newton:
 
     def __post_init__(self) -> None:
         require_counts(self, "max_iterations", "starts")
-        if self.representatives != "auto":
-            require_counts(self, "representatives")
+        if self.representatives not in ("auto", None):
+            require_counts(self, "representatives", otherwise='"auto", or None for all individuals')
+        if not (isinstance(self.tolerance, Real) and 0 < self.tolerance < np.inf):
+            raise ValueError(f"`tolerance` of Newton must be a positive number of nats; got {self.tolerance!r}.")
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", self.precision, PRECISIONS)
 
@@ -94,7 +97,8 @@ class Newton:
             if not points or not np.array_equal(x, points[-1].x):
                 points.append(profile(x, SCAN_PRECISION, slope=False))
         padded = np.pad([point.value for point in points], 1, constant_values=-np.inf)
-        peaks = [p for p, left, right in zip(points, padded, padded[2:], strict=False) if p.value >= max(left, right)]
+        beside = zip(points, padded, padded[2:], strict=False)
+        peaks = [p for p, *others in beside if np.isfinite(p.value) and p.value >= max(others)]
         if not peaks:
             raise FloatingPointError(
                 f"The objective is not finite at the starting parameters {starts[0].kernel}. Rescale the data."
@@ -112,14 +116,18 @@ class _Search:
     number: int
     precision: float = ROUGH_PRECISION
     history: list[dict] = field(default_factory=list)
+    last_error: float = np.inf
+    """Sum of the errors of all bags where representatives were last found to be too few."""
 
     def run(self, start: np.ndarray, earlier: list[Fit], options: Newton) -> Fit:
-        ravel = self.profile.flat.ravel
-        found = [(ravel(fit.parameters), fit.objective) for fit in earlier]
-
-        def known(x: np.ndarray, value: float) -> bool:
+        def known(x: np.ndarray, value: float) -> Fit | None:
+            """The earlier fit in whose basin a point lies."""
             nats, distance = SAME_OPTIMUM
-            return any(0 < best - value < nats and np.abs(x - at).max() < distance for at, best in found)
+            for fit in earlier:
+                at, best = self.profile.flat.ravel(fit.parameters), fit.objective - fit.status.representation_gap
+                if 0 < best - value < nats and np.abs(x - at).max() < distance:
+                    return fit
+            return None
 
         def climb(x: np.ndarray, tolerance: float, curvature: np.ndarray | None = None) -> SearchResult:
             return maximise(
@@ -128,11 +136,14 @@ class _Search:
                 tolerance=tolerance,
                 noise=max(1e-3, 10 * self.profile.problem.noise),
                 max_iterations=options.max_iterations,
-                stop=known,
+                stop=lambda x, value: known(x, value) is not None,
                 curvature=curvature,
             )
 
         result = climb(start, options.tolerance)
+        if result.stopped and (same := known(result.x, result.value)):
+            status = replace(same.status, iterations=result.iterations, repeated=True)
+            return replace(same, status=status, history=self.history)
         while (staged := self._with_all_individuals()) is None:
             worthwhile = max(options.tolerance, 0.1 * TOLERABLE * self.problem.n_bags)
             more = climb(self._best.x, worthwhile, result.curvature)
@@ -149,8 +160,11 @@ class _Search:
         found = self._best.solution
         staged = self.problem.at(self._best.parameters)
         if self.problem.rough is not None:
-            error = staged.evaluate(found.q).terms - found.terms
-            if self.problem.refine(error, error.sum() + promised_gain(staged, found.q)):
+            with np.errstate(invalid="ignore"):
+                error = staged.evaluate(found.q).terms - found.terms
+                gap = error.sum() + promised_gain(staged, found.q)
+            if self.problem.refine(error, gap, self.last_error):
+                self.last_error = total_error(error)
                 self.profile.problem = self.problem.rough
                 return None
         return staged
@@ -167,16 +181,17 @@ class _Search:
                 "evaluation": len(self.history),
                 "objective": point.value,
                 "elbo": point.solution.elbo,
-                "gradient": float(np.abs(point.slope).max(initial=0.0)),
+                "gradient": None if point.slope is None else float(np.abs(point.slope).max(initial=0.0)),
                 "weight_steps": point.solution.steps,
             }
         )
         self.report(self.history[-1])
-        return point.value, point.slope
+        return point.value, np.full_like(x, np.nan) if point.slope is None else point.slope
 
     def _finish(self, result: SearchResult, staged: StagedProblem) -> Fit:
         best = self._best
-        solution, objective = solve_in_full(staged, best, FINAL_PRECISION * self.problem.n_bags)
+        per_bag, most = FINAL_PRECISION
+        solution, objective = solve_in_full(staged, best, min(per_bag * self.problem.n_bags, most))
         converged, reason = result.converged, result.reason
         if not solution.converged:
             converged, reason = False, "the posterior of the weights did not settle"

@@ -151,9 +151,9 @@ class Problem:
         self._representatives, self._build = representatives, build
         self.rough = build(*representatives.chosen)
 
-    def refine(self, error: np.ndarray, gap: float) -> bool:
+    def refine(self, error: np.ndarray, gap: float, last_error: float) -> bool:
         """More representatives where the data terms of bags are off, if the ELBO is too; whether there are any."""
-        if self.rough is None or not self._representatives.refine(error, gap):
+        if self.rough is None or not self._representatives.refine(error, gap, last_error):
             return False
         finer = self._build(*self._representatives.chosen)
         finer.evaluations, finer.max_jitter = self.rough.evaluations, self.rough.max_jitter
@@ -180,7 +180,7 @@ class Problem:
         if self.spec.link.name != "square" or chunk.residual != "exact":
             return False
         n, m = chunk.shape[1], self.n_features
-        statistics = 16 * m * m * sum(len(c.y) for c in self.chunks)
+        statistics = 16 * m * m * sum(len(c.y) for c in self.chunks if c.residual == "exact")
         return 2 * m**3 < n * m * m + n * n * m and statistics < self.memory
 
     def at(self, parameters: Parameters, jitter: tuple[float, ...] | None = None) -> StagedProblem:

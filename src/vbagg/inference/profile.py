@@ -16,11 +16,11 @@ from vbagg.priors import LogPrior
 
 @dataclass(frozen=True)
 class Point:
-    """One evaluation: ELBO maximised over `q` plus log prior, and its gradient."""
+    """One evaluation: ELBO maximised over `q` plus log prior, and its gradient if that was wanted."""
 
     x: np.ndarray
     value: float
-    slope: np.ndarray
+    slope: np.ndarray | None
     parameters: Parameters
     solution: Solution
     jitter: tuple[float, ...]
@@ -44,7 +44,7 @@ class Profile:
         prior, prior_slopes = self.log_prior(parameters)
         solution = self._solve(staged, precision, needed - prior, again)
         value = solution.elbo + prior
-        slopes = np.full_like(x, np.nan)
+        slopes = None
         if slope and np.isfinite(value) and value > needed:
             slopes = self.flat.ravel(staged.parameter_slopes(solution.q)) + self.flat.ravel(prior_slopes)
         point = Point(np.array(x), value, slopes, parameters, solution, staged.jitter, staged.basis)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import jax
@@ -97,9 +98,10 @@ def choose(fits: list[Fit], problem: Problem, validator: Validator | None) -> Fi
     return replace(best, status=status)
 
 
-def require_counts(options: Any, *names: str) -> None:
-    """Refuse options that must be whole numbers of at least one (or None where that is their default)."""
+def require_counts(options: Any, *names: str, otherwise: str = "") -> None:
+    """Refuse options that are not whole numbers of at least one; `otherwise` says what else they may be."""
     for name in names:
         value = getattr(options, name)
-        if value is not None and (not isinstance(value, int) or value < 1):
-            raise ValueError(f"`{name}` of {type(options).__name__} must be a whole number >= 1; got {value!r}.")
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            wanted = f"a whole number >= 1, {otherwise}" if otherwise else "a whole number >= 1"
+            raise ValueError(f"`{name}` of {type(options).__name__} must be {wanted}; got {value!r}.")

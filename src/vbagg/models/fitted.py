@@ -14,7 +14,7 @@ import numpy as np
 from vbagg.bags import Bags
 from vbagg.chunks import Chunk, make_chunks
 from vbagg.elbo import Parameters, Spec
-from vbagg.features import SINGLE_JITTER, Basis, compiled_basis
+from vbagg.features import Basis, compiled_basis
 from vbagg.inference import Gaussian
 from vbagg.laws import Law, Mixture
 from vbagg.likelihoods import Likelihood
@@ -41,6 +41,8 @@ class Member:
     parameters: Parameters
     q: Gaussian
     jitter: tuple[float, ...]
+    single: bool = False
+    """Whether features of individuals are in single precision, as they were in the fit."""
 
     @cached_property
     def basis(self) -> Basis:
@@ -53,11 +55,6 @@ class Member:
     def state(self) -> tuple[Spec, Basis, np.ndarray, np.ndarray]:
         """What a prediction takes."""
         return self.spec, self.basis, self.q.mu, self.q.factor
-
-    @property
-    def precision(self) -> Any:
-        """Of features of individuals: single where the jitter suits it, as it does after a fit in single precision."""
-        return np.float32 if min(self.jitter) >= SINGLE_JITTER else np.float64
 
     def learnt(self, rate_scale: float) -> dict[str, float]:
         """Likelihood parameters in the user's units."""
@@ -79,7 +76,6 @@ class Fitted:
     members: tuple[Member, ...]
     frame: Frame
     residual: str
-    memory: float
     random_state: int
 
     @property
@@ -108,7 +104,7 @@ class Fitted:
         known = self.frame.known_of_rows(offset, len(rows))
 
         def law(member: Member) -> Law:
-            mean, variance = row_marginals(*member.state, rows, known, member.precision)
+            mean, variance = row_marginals(*member.state, rows, known, member.single)
             return RATE_LAWS[link.name](mean, np.sqrt(variance), scale=scale)
 
         def draw(member: Member, n: int, seed: int) -> np.ndarray:

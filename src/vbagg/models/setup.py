@@ -253,28 +253,35 @@ def representatives(
     inference: Any, bags: Bags, known: np.ndarray, residual: str, n_columns: int
 ) -> Representatives | None:
     """Individuals that stand for the bags while parameters are searched for; None where that would save little."""
-    number = getattr(inference, "representatives", None)
-    if number is None or residual == "diagonal":
+    number = _most_representatives(inference, residual)
+    if number is None:
         return None
-    fixed = None if number == "auto" else number
-    long = (bags.sizes > (fixed or NUMBERS[1])).any()
+    fixed = None if inference.representatives == "auto" else number
+    long = (bags.sizes > number).any()
     if fixed is None and not long:
         possible = np.maximum(bags.sizes - NUMBERS[0], 0).sum()
         long = possible * n_columns**2 * PASSES_OF_A_SEARCH > SHAPE_COST
     return Representatives(bags, known, fixed) if long else None
 
 
-def precision(inference: Any, approximation: str, sizes: np.ndarray, n_columns: int) -> Any:
-    """Precision of the features of individuals during a fit: single where the work ahead is long.
+def _most_representatives(inference: Any, residual: str) -> int | None:
+    """Of a bag when a search begins; None for all individuals."""
+    number = getattr(inference, "representatives", None)
+    if residual == "diagonal":
+        return None
+    return NUMBERS[1] if number == "auto" else number
+
+
+def single_precision(inference: Any, approximation: str, residual: str, sizes: np.ndarray, n_columns: int) -> bool:
+    """Whether features of individuals are computed in single precision: where the work ahead is long.
 
     Draws need the residual's factor, and a residual computed in single precision has none.
     """
     wanted = getattr(inference, "precision", "double")
     if wanted == "auto" and approximation != "montecarlo":
-        number = getattr(inference, "representatives", None)
-        searched = np.minimum(sizes, NUMBERS[1] if number == "auto" else number or np.inf)
+        searched = np.minimum(sizes, _most_representatives(inference, residual) or np.inf)
         products = n_columns**2 * (PASSES * sizes.sum() + PASSES_OF_A_SEARCH * searched.sum())
         wanted = "single" if products > LONG else "double"
     if wanted == "single" and approximation == "montecarlo":
         raise ValueError('approximation "montecarlo" needs double precision; leave `precision` of Newton at "auto".')
-    return np.float32 if wanted == "single" else np.float64
+    return wanted == "single"

@@ -59,7 +59,8 @@ class VBAgg(BagModel):
     hyper
         "point": kernel parameters at their best; "average": average over their posterior.
     memory
-        Bytes that intermediate arrays may take; None for 2 GB.
+        Bytes of features that a fit may keep between its passes over the individuals; those beyond it are computed
+        again in each pass. None for 2 GB.
     random_state
         Seed of landmark choice, subset residuals and stochastic inference.
     """
@@ -127,8 +128,8 @@ class VBAgg(BagModel):
         residual = uniform_residual(self.residual, used.sizes) if isinstance(inference, Adam) else self.residual
 
         def fitted(members: Sequence[tuple[float, Fit]]) -> Fitted:
-            built = [Member(w, spec, fit.parameters, fit.q, fit.jitter) for w, fit in members]
-            return Fitted(tuple(built), frame, residual, memory, self.random_state)
+            built = [Member(w, spec, fit.parameters, fit.q, fit.jitter, single) for w, fit in members]
+            return Fitted(tuple(built), frame, residual, self.random_state)
 
         if early_stop is not None and not isinstance(inference, Adam):
             raise ValueError("`early_stop` goes with inference 'adam'; 'newton' runs until it converges.")
@@ -141,6 +142,7 @@ class VBAgg(BagModel):
         with jax.enable_x64(True):
             start = setup.start_parameters(spec, self.landmarks, used, frame.scaler, self.random_state)
             n_columns = feature_count(start.landmarks, spec.feature_map)
+            single = setup.single_precision(inference, spec.approximation, residual, used.sizes, n_columns)
             chunked = partial(
                 make_chunks,
                 y=data.y,
@@ -148,7 +150,7 @@ class VBAgg(BagModel):
                 random_state=self.random_state,
                 n_columns=n_columns,
                 tiled=not isinstance(inference, Adam),
-                precision=setup.precision(inference, spec.approximation, used.sizes, n_columns),
+                precision=np.float32 if single else np.float64,
             )
             ready, known = frame.standardised(used, data.offset)
             chosen = setup.representatives(inference, ready, known, residual, n_columns)
@@ -158,7 +160,8 @@ class VBAgg(BagModel):
             if chosen is not None:
 
                 def search_among(fewer: Bags, own: np.ndarray) -> Problem:
-                    chunks = chunked(fewer, known=own, passes=PASSES_OF_A_SEARCH)
+                    pairs = "exact" if residual == "exact" else "auto"
+                    chunks = chunked(fewer, known=own, residual=pairs, passes=PASSES_OF_A_SEARCH)
                     return Problem(spec, chunks, start.landmarks, memory)
 
                 problem.represent(chosen, search_among)
@@ -250,6 +253,7 @@ class VBAgg(BagModel):
         for name, value, known in choices:
             if value not in known:
                 raise unknown_name(name, value, known)
-        if self.memory is not None and not (isinstance(self.memory, Real) and self.memory > 0):
+        is_number = isinstance(self.memory, Real) and not isinstance(self.memory, bool)
+        if self.memory is not None and not (is_number and self.memory > 0):
             raise ValueError(f"`memory` must be a positive number of bytes, such as 2e9, or None; got {self.memory!r}.")
         return likelihood, link
