@@ -30,7 +30,7 @@ def test_search_finds_the_top_of_a_noisy_quadratic():
     centre, Q = np.array([1.7, -2.4, 0.3]), np.array([[9.0, 2.0, 0.0], [2.0, 1.0, 0.1], [0.0, 0.1, 40.0]])
     roughness = np.random.default_rng(0)
 
-    def objective(x, needed):
+    def objective(x, needed, stake):
         value = -0.5 * (x - centre) @ Q @ (x - centre) + roughness.uniform(-4e-4, 4e-4)
         return value, -Q @ (x - centre) + roughness.normal(0.0, 1e-3, 3)
 
@@ -41,7 +41,7 @@ def test_search_finds_the_top_of_a_noisy_quadratic():
 
 
 def test_search_follows_a_curved_valley_to_its_end():
-    def objective(x, needed):
+    def objective(x, needed, stake):
         bend = x[1] - x[0] ** 2
         return -((2 - x[0]) ** 2) - 20 * bend**2, np.array([2 * (2 - x[0]) + 80 * x[0] * bend, -40 * bend])
 
@@ -52,19 +52,21 @@ def test_search_follows_a_curved_valley_to_its_end():
 
 def test_search_stops_at_once_where_the_function_is_flat():
     start = np.array([0.4, -0.7])
-    result = maximise(lambda x, needed: (-3.0, np.zeros(2)), start)
+    result = maximise(lambda x, needed, stake: (-3.0, np.zeros(2)), start)
     assert (result.converged, result.iterations, result.value) == (True, 0, -3.0)
     np.testing.assert_array_equal(result.x, start)
 
 
 def test_search_moves_only_along_directions_that_matter():
-    result = maximise(lambda x, needed: (-((x[0] - 2) ** 2), np.array([-2 * (x[0] - 2), 0.0])), np.array([-1.0, 5.0]))
+    result = maximise(
+        lambda x, needed, stake: (-((x[0] - 2) ** 2), np.array([-2 * (x[0] - 2), 0.0])), np.array([-1.0, 5.0])
+    )
     assert result.converged
     np.testing.assert_allclose(result.x, [2.0, 5.0], atol=0.08)
 
 
 def test_search_steps_back_from_where_the_objective_is_not_finite():
-    def objective(x, needed):
+    def objective(x, needed, stake):
         return (np.log(x[0]) - 8 * x[0], 1 / x - 8) if x[0] > 0 else (-np.inf, np.zeros(1))
 
     result = maximise(objective, np.array([0.9]))
@@ -73,28 +75,28 @@ def test_search_steps_back_from_where_the_objective_is_not_finite():
 
 
 def test_search_says_why_it_failed():
-    def rising(x, needed):
+    def rising(x, needed, stake):
         return float(x.sum()), np.ones(2)
 
     assert "used its 4 iterations" in maximise(rising, np.zeros(2), max_iterations=4).reason
-    assert "not finite at the start" in maximise(lambda x, needed: (np.nan, x), np.zeros(2)).reason
-    cliff = maximise(lambda x, needed: (-100.0 * (x != 0).any(), np.ones(2)), np.zeros(2))
+    assert "not finite at the start" in maximise(lambda x, needed, stake: (np.nan, x), np.zeros(2)).reason
+    cliff = maximise(lambda x, needed, stake: (-100.0 * (x != 0).any(), np.ones(2)), np.zeros(2))
     assert not cliff.converged
     assert "no step improves" in cliff.reason
 
 
 def test_search_stops_on_request_and_with_nothing_to_search():
-    def objective(x, needed):
+    def objective(x, needed, stake):
         return -float((x - 3) @ (x - 3)), -2 * (x - 3)
 
     assert maximise(objective, np.zeros(1), stop=lambda x, value: x[0] > 0.2).x[0] < 2.0
-    assert maximise(lambda x, needed: (1.5, x), np.zeros(0)).converged
+    assert maximise(lambda x, needed, stake: (1.5, x), np.zeros(0)).converged
 
 
 def test_search_says_what_a_step_must_reach_and_uses_nothing_of_those_that_do_not():
     asked = []
 
-    def objective(x, needed):
+    def objective(x, needed, stake):
         value = -(float(x @ x) ** 2)
         asked.append((needed, value))
         return (value, -4 * x * (x @ x)) if value > needed else (needed - 1e3, np.full(2, np.nan))
@@ -105,6 +107,21 @@ def test_search_says_what_a_step_must_reach_and_uses_nothing_of_those_that_do_no
     assert asked[0][0] == -np.inf
     assert any(value < needed for needed, value in asked[1:])
     assert all(needed > -25.1 for needed, _ in asked[1:])
+
+
+def test_search_says_what_is_at_stake_at_a_point():
+    """The gain that the slope at the best point so far promises for the step from there."""
+    best, slope = None, None
+
+    def objective(x, needed, stake):
+        nonlocal best, slope
+        assert stake == (np.inf if best is None else pytest.approx(slope @ (x - best)))
+        value = -float(np.cosh(x).sum())
+        if value > needed:
+            best, slope = np.array(x), -np.sinh(x)
+        return value, -np.sinh(x)
+
+    assert maximise(objective, np.array([2.0, -1.0]), typical_variance=4.0, first_step=5.0).converged
 
 
 def problem_of(example, likelihood, link, approximation="matched", aux=None):

@@ -21,9 +21,9 @@ from vbagg.representatives import TOLERABLE, total_error
 PRECISIONS = ("auto", "double", "single")
 SAME_OPTIMUM = 2.0, 0.7
 """A later start that comes this near to an earlier optimum, in nats and log-parameters, is in its basin and stops."""
-SCAN_PRECISION, ROUGH_PRECISION = 2.0, 1e-2
+SCAN_PRECISION, ROUGH_PRECISION = 2.0, 0.1
 """Nats to which `q` is solved to compare starts, and far from the optimum of the parameters."""
-FINAL_PRECISION = 1e-4, 0.1
+FINAL_PRECISION = 3e-4, 0.3
 """Nats for each bag, and at most in all, to which the final `q` is solved."""
 ADVICE = (
     "Try more iterations (`inference=Newton(max_iterations=...)`), fewer covariates, or stronger priors;"
@@ -114,7 +114,6 @@ class _Search:
     profile: Profile
     report: Report
     number: int
-    precision: float = ROUGH_PRECISION
     history: list[dict] = field(default_factory=list)
     last_error: float = np.inf
     """Sum of the errors of all bags where representatives were last found to be too few."""
@@ -169,12 +168,9 @@ class _Search:
                 return None
         return staged
 
-    def objective(self, x: np.ndarray, needed: float) -> tuple[float, np.ndarray]:
-        """Value and gradient; far from the optimum a rough solve of `q` will do."""
-        best = self.profile.best
-        point = self.profile(x, self.precision, needed=needed)
-        gain = np.inf if best is None else abs(point.value - best.value)
-        self.precision = float(np.clip(1e-3 * gain, 1e-5, 10 * ROUGH_PRECISION))
+    def objective(self, x: np.ndarray, needed: float, stake: float) -> tuple[float, np.ndarray]:
+        """Value and gradient; where much is at stake a rough solve of `q` will do."""
+        point = self.profile(x, float(np.clip(1e-3 * stake, 1e-5, ROUGH_PRECISION)), needed=needed)
         self.history.append(
             {
                 "start": self.number,

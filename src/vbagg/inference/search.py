@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Objective = Callable[[np.ndarray, float], tuple[float, np.ndarray]]
-"""Value and slope at a point. If the value is below the second argument, any value below it will do, and any slope."""
+Objective = Callable[[np.ndarray, float, float], tuple[float, np.ndarray]]
+"""Value and slope at a point. If the value is below the second argument, any value below it will do, and any slope.
+
+The third argument is the gain that the slope promises there, to which the value should be precise.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def maximise(
     quadratic model promises is below `tolerance`, when three steps together gain less than `noise`, or when `stop` says
     so. With the `curvature` that an earlier search has learnt, directions explored by it are taken up.
     """
-    value, slope = objective(x, -np.inf)
+    value, slope = objective(x, -np.inf, np.inf)
     untold = typical_variance * np.eye(len(x))
     H, fresh = (untold, True) if curvature is None else (curvature, False)
 
@@ -87,7 +90,7 @@ def _backtrack(
     for _ in range(8):
         new_x = x + length * step
         needed = value + 1e-3 * length * rise - noise
-        new_value, new_slope = objective(new_x, needed)
+        new_value, new_slope = objective(new_x, needed, length * rise)
         if new_value > needed:
             return new_x, new_value, new_slope
         # peak of the parabola through both values and the slope
