@@ -17,8 +17,9 @@ ROUNDING = 1e-4
 """Gain, in nats, that may be lost in the rounding of float32 sums."""
 HOPE = 5.0
 """Times what a step promises, and a nat more, that all steps together may gain."""
-NEAR = 2.0
-"""Gain, in nats, that a natural gradient promises where quasi-Newton steps take over."""
+NEAR, FAR = 2.0, 20.0
+"""Gain, in nats, that a natural gradient promises where quasi-Newton steps take over, and where the mode may be nearer
+to the optimum than a `q` displaced from it."""
 
 
 @dataclass(frozen=True)
@@ -52,27 +53,30 @@ def solve_weights(
     """Maximise the ELBO over `q` for fixed parameters, until a step promises less than `tolerance` nats.
 
     The start is the mode and its curvature. With `warm`, the mode is sought near the warm mean, and `q` is displaced
-    from it as the warm one is from its own mode: that changes little between neighbouring parameters. With `needed`
-    the solve ends, not converged, where an ELBO that high is out of reach.
+    from it as the warm one is from its own mode: that changes little between neighbouring parameters, and is dropped
+    where it changes much. With `needed` the solve ends, not converged, where an ELBO that high is out of reach.
     """
     starts = [v for v in (carried, None if warm is None else warm.q.mu) if v is not None]
     mode = Chart(laplace_start(problem, starts or [np.zeros(problem.problem.n_features)]))
+    state, curvature = None, Curvature()
     if warm is not None:
-        displaced = mode.gaussian(warm.displacement)
-        found = _ascend(problem, mode, displaced, warm.curvature, tolerance, max_steps, needed)
-        if found is not None:
-            return found
-    found = _ascend(problem, mode, mode.origin, Curvature(), tolerance, max_steps, needed)
-    if found is not None:
-        return found
-    terms = np.full(problem.problem.n_bags, -np.inf)
-    return Solution(mode.origin, -np.inf, terms, 0, False, mode, Curvature())
+        state, curvature = _State.at(problem, mode.gaussian(warm.displacement)), warm.curvature
+    if state is None or state.promise() > FAR:
+        at_mode = _State.at(problem, mode.origin)
+        if state is None or (at_mode is not None and at_mode.elbo > state.elbo):
+            state, curvature = at_mode, Curvature()
+    if state is None:
+        terms = np.full(problem.problem.n_bags, -np.inf)
+        return Solution(mode.origin, -np.inf, terms, 0, False, mode, Curvature())
+    return _ascend(mode, state, curvature, tolerance, max_steps, needed)
 
 
 def refine_weights(problem: StagedProblem, rough: Solution, tolerance: float, max_steps: int = 100) -> Solution:
     """Maximise the ELBO from the solution of nearly the same problem with the same parameters."""
-    found = _ascend(problem, rough.mode, rough.q, rough.curvature, tolerance, max_steps)
-    return found or solve_weights(problem, None, tolerance, max_steps)
+    state = _State.at(problem, rough.q)
+    if state is None:
+        return solve_weights(problem, None, tolerance, max_steps)
+    return _ascend(rough.mode, state, rough.curvature, tolerance, max_steps)
 
 
 def promised_gain(problem: StagedProblem, q: Gaussian) -> float:
@@ -82,24 +86,16 @@ def promised_gain(problem: StagedProblem, q: Gaussian) -> float:
 
 
 def _ascend(
-    problem: StagedProblem,
-    mode: Chart,
-    q: Gaussian,
-    curvature: Curvature,
-    tolerance: float,
-    max_steps: int,
-    needed: float = -np.inf,
-) -> Solution | None:
-    """Maximise from `q`; None if the ELBO is not finite there."""
+    mode: Chart, state: _State, curvature: Curvature, tolerance: float, max_steps: int, needed: float = -np.inf
+) -> Solution:
+    """Maximise from a state."""
 
     def hopeless(elbo: float, promise: float) -> bool:
         return elbo + HOPE * (1.0 + promise) < needed
 
-    slack = tolerance + problem.problem.noise
-    state = _State.at(problem, q)
-    if state is None:
-        return None
-    steps = 0
+    problem = state.problem
+    noise = problem.problem.noise
+    slack, steps = tolerance + noise, 0
     while steps < max_steps and (promise := state.promise()) > NEAR and not hopeless(state.elbo, promise):
         closer = state.natural_step()
         if closer is None:
@@ -108,7 +104,7 @@ def _ascend(
     ascent = _Ascent(problem, Chart(state.q), state, curvature)
     while steps < max_steps and not hopeless(ascent.state.elbo, ascent.promised):
         steps += 1
-        if ascent.promised < slack or not ascent.step(problem.problem.noise):
+        if ascent.promised < slack or not ascent.step(noise):
             break
     settled = ascent.promised < slack + ROUNDING
     last = ascent.state
