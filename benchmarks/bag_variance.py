@@ -9,7 +9,9 @@ the sd of its totals is compared with that from every pair of pixels, under the 
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -43,11 +45,15 @@ def sds_from_all_pairs(model: vbagg.VBAgg, bags: vbagg.Bags, positions: np.ndarr
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", default=None)
+    parser.add_argument("--links", default="exp,square")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("--out", default=None, help="rows of other links and sizes that it holds are kept")
     options = parser.parse_args()
     rows = []
-    for link in ("exp", "square"):
-        for size in SIZES:
+    if options.out and Path(options.out).exists():
+        rows = json.loads(Path(options.out).read_text())["rows"]
+    for link in options.links.split(","):
+        for size in map(int, options.sizes.split(",")):
             bags, y, _, names = make_data(Case("bags", link=link, bag_size=size))
             kernel = twin_kernel(names)
             model = vbagg.VBAgg("negative_binomial", link, kernel=kernel, landmarks=[None, 192, 384])
@@ -65,7 +71,7 @@ def main() -> None:
                 "smallest": float(ratio.min()),
                 "largest": float(ratio.max()),
             }
-            rows.append(row)
+            rows = [old for old in rows if (old["link"], old["bag_size"]) != (link, size)] + [row]
             print(row, flush=True)
             if options.out:
                 write_json(options.out, {"rows": rows, "machine": machine()})

@@ -28,6 +28,7 @@ from common import machine, peak_gb, write_json
 
 N_PIXELS, FEW_PIXELS = 1_044_683, 30_000
 BLOCK = 16_384
+LINKS = "exp", "square"
 R_PACKAGE = {
     "pixels": [7_000, 29_000, 116_000, 260_000],
     "fit_cpu_seconds": [24.9, 38.0, 96.0, 186.0],
@@ -49,9 +50,9 @@ class Case:
 
 
 STUDIES = {
-    "pixels": [Case("pixels", n, link) for link in ("exp", "square") for n in (20_000, 65_000, 260_000, N_PIXELS)],
+    "pixels": [Case("pixels", n, link) for n in (20_000, 65_000, 260_000, N_PIXELS) for link in LINKS],
     "landmarks": [Case("landmarks", landmarks=m) for m in (100, 300, 576, 1000)],
-    "bags": [Case("bags", link=link, bag_size=size) for link in ("exp", "square") for size in (10, 100, 1000, 6667)],
+    "bags": [Case("bags", link=link, bag_size=size) for size in (10, 100, 1000, 6667) for link in LINKS],
     "covariates": [Case("covariates", covariates=d) for d in (3, 9, 18, 50)],
 }
 
@@ -196,7 +197,7 @@ def draw(rows: list[dict], path: Path) -> None:
     for number, study in enumerate(studies):
         key, label, title = SHOWN[study]
         axis = figure.add_subplot(lines, columns, number + 1)
-        for link, colour in (("exp", "C0"), ("square", "C1")):
+        for link, colour in zip(LINKS, ("C0", "C1"), strict=True):
             own = [row for row in rows if row["study"] == study and row["link"] == link]
             if not own:
                 continue
@@ -239,7 +240,7 @@ def _add(total: dict[str, float] | None, more: dict[str, float]) -> dict[str, fl
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", default=",".join(STUDIES))
-    parser.add_argument("--links", default="exp,square")
+    parser.add_argument("--links", default=",".join(LINKS))
     parser.add_argument("--one", default=None, help="a case as JSON: measure it in this process and print JSON")
     parser.add_argument("--out", default=None)
     options = parser.parse_args()

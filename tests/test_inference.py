@@ -213,6 +213,18 @@ def test_warm_start_finds_the_same_solution_faster(x64, solved, name):
     assert warm.steps <= again.steps
 
 
+@each_case
+def test_a_displacement_that_leads_astray_is_dropped(x64, solved, name):
+    problem, staged, cold = solved[name]
+    far = replace(cold, q=Gaussian(cold.q.mu + 3.0, 5 * cold.q.factor))
+    before = problem.evaluations
+    solve_weights(staged, tolerance=1e-6)
+    needed = problem.evaluations - before
+    found = solve_weights(staged, far, tolerance=1e-6)
+    assert found.elbo == pytest.approx(cold.elbo, abs=1e-4)
+    assert problem.evaluations - before <= 2 * needed + 1
+
+
 def test_normal_is_solved_at_once_in_closed_form(x64, example):
     s2 = np.array([0.5, 2.0, 1.0, 0.7, 3.0])
     staged = problem_of(example, Normal(tau=1.0), "identity", aux=s2).at(example.parameters)

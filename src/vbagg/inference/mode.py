@@ -47,13 +47,13 @@ def _climb(problem: StagedProblem, v: np.ndarray, max_steps: int) -> Gaussian:
         gain, (value, slope, precision) = trial[0] - value, trial
         if gain < CLOSE * max(abs(value), 100.0):
             break
-    return _gaussian(v, _cholesky(precision))
+    return Gaussian(v, _factor_of_inverse(precision))
 
 
 def gaussian_from_natural(precision: np.ndarray, shift: np.ndarray) -> Gaussian:
     """`N(precision^-1 shift, precision^-1)` with a triangular factor of its covariance."""
-    factor = _cholesky(precision)
-    return _gaussian(scipy.linalg.cho_solve(factor, shift), factor)
+    factor = _factor_of_inverse(precision)
+    return Gaussian(factor @ (factor.T @ shift), factor)
 
 
 def _cholesky(precision: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -62,6 +62,8 @@ def _cholesky(precision: np.ndarray) -> tuple[np.ndarray, bool]:
     return scipy.linalg.cho_factor(precision, lower=True, check_finite=False)
 
 
-def _gaussian(mu: np.ndarray, factor: tuple[np.ndarray, bool]) -> Gaussian:
-    covariance = scipy.linalg.cho_solve(factor, np.eye(len(mu)))
-    return Gaussian(mu, np.linalg.cholesky((covariance + covariance.T) / 2))
+def _factor_of_inverse(precision: np.ndarray) -> np.ndarray:
+    """Lower triangular `C` with `C C^T` the inverse: inverts the factor of the precision in reversed order."""
+    reversed_factor, _ = _cholesky(precision[::-1, ::-1])
+    inverse = scipy.linalg.solve_triangular(reversed_factor, np.eye(len(precision)), lower=True)
+    return np.ascontiguousarray(inverse.T[::-1, ::-1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -61,7 +62,7 @@ def solve_weights(
     state, curvature = None, Curvature()
     if warm is not None:
         state, curvature = _State.at(problem, mode.gaussian(warm.displacement)), warm.curvature
-    if state is None or state.promise() > FAR:
+    if state is None or state.promise > FAR:
         at_mode = _State.at(problem, mode.origin)
         if state is None or (at_mode is not None and at_mode.elbo > state.elbo):
             state, curvature = at_mode, Curvature()
@@ -76,17 +77,24 @@ def refine_weights(problem: StagedProblem, rough: Solution, tolerance: float, ma
     state = _State.at(problem, rough.q)
     if state is None:
         return solve_weights(problem, None, tolerance, max_steps)
-    return _ascend(rough.mode, state, rough.curvature, tolerance, max_steps)
+    near = FAR if rough.curvature.moves else NEAR
+    return _ascend(rough.mode, state, rough.curvature, tolerance, max_steps, near=near)
 
 
 def promised_gain(problem: StagedProblem, q: Gaussian) -> float:
     """Nats by which a natural gradient would raise the ELBO."""
     state = _State.at(problem, q)
-    return np.inf if state is None else state.promise()
+    return np.inf if state is None else state.promise
 
 
 def _ascend(
-    mode: Chart, state: _State, curvature: Curvature, tolerance: float, max_steps: int, needed: float = -np.inf
+    mode: Chart,
+    state: _State,
+    curvature: Curvature,
+    tolerance: float,
+    max_steps: int,
+    needed: float = -np.inf,
+    near: float = NEAR,
 ) -> Solution:
     """Maximise from a state."""
 
@@ -96,7 +104,7 @@ def _ascend(
     problem = state.problem
     noise = problem.problem.noise
     slack, steps = tolerance + noise, 0
-    while steps < max_steps and (promise := state.promise()) > NEAR and not hopeless(state.elbo, promise):
+    while steps < max_steps and state.promise > near and not hopeless(state.elbo, state.promise):
         closer = state.natural_step()
         if closer is None:
             break
@@ -133,6 +141,7 @@ class _State:
             return None
         return cls(problem, q, elbo, d_mu - q.mu, d_factor - q.factor + np.diag(1 / diagonal), terms)
 
+    @cached_property
     def promise(self) -> float:
         """Gain that a step of natural gradient promises."""
         slope = Chart(self.q).slope(self.d_mu, self.d_factor)
