@@ -91,7 +91,7 @@ def test_staged_chunks_keep_to_the_memory_they_are_given(monkeypatch):
 
     monkeypatch.setattr(problem.StagedProblem, "_staged", staged)
     monkeypatch.setattr("vbagg.models.vbagg.make_chunks", partial(make_chunks, max_elements=1e3))
-    options = {"kernel": RBF(), "landmarks": 9, "inference": vbagg.Newton(starts=1, max_iterations=2)}
+    options = {"kernel": RBF(), "landmarks": 9, "inference": vbagg.Newton(starts=1)}
 
     def fit(memory):
         kept.clear()
