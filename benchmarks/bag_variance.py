@@ -16,7 +16,7 @@ from pathlib import Path
 import jax
 import numpy as np
 from common import machine, write_json
-from scaling import Case, make_data, twin_kernel
+from scaling import LINKS, Case, make_data, twin_kernel
 
 import vbagg
 from vbagg.features import features, residual_block
@@ -45,7 +45,7 @@ def sds_from_all_pairs(model: vbagg.VBAgg, bags: vbagg.Bags, positions: np.ndarr
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--links", default="exp,square")
+    parser.add_argument("--links", default=",".join(LINKS))
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--out", default=None, help="rows of other links and sizes that it holds are kept")
     options = parser.parse_args()

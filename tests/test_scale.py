@@ -100,4 +100,4 @@ def test_staged_chunks_keep_to_the_memory_they_are_given(monkeypatch):
 
     (all_kept, most), (few_kept, few) = fit(None), fit(5e4)
     assert 0 < few <= 5e4 < most
-    assert few_kept == pytest.approx(all_kept, abs=1e-6)
+    assert few_kept == all_kept
