@@ -54,6 +54,21 @@ class Tiles:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class Groups:
+    """Rows that stand for groups of individuals, along the rows of a table or of the tiles of a chunk."""
+
+    share: Array
+    """Sum of squared weights over the squared sum: one over the effective number of individuals."""
+    deviation: Array
+    """(..., d) root mean squared distance of the individuals from their mean, by column."""
+
+    def at(self, rows: Any) -> Groups:
+        """Of some rows."""
+        return Groups(self.share[rows], self.deviation[rows])
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Chunk:
     """Bags `(b)` in tiles `(t)` of `n` individuals each, with what the objective needs of them."""
 
@@ -64,15 +79,19 @@ class Chunk:
     known: Array
     """Part of `f` that is not learnt: the centre of the mean's prior plus the user's offset."""
     y: Array
-    aux: Array
-    """Second number of a bag: trials, or the variance factor of the Normal."""
+    facts: dict[str, Array]
+    """What the likelihood knows of each bag besides its output, by name."""
     valid: Array
     position: Array
     """Position of each bag in the data, -1 for padding."""
+    rows: Array
+    """(t, n) position of each individual in the data, -1 for padding."""
     drawn: Array | None
     """(b, j) positions in the bag, drawn with probability proportional to weight, for the subset residual."""
     tiles: Tiles | None
     """None where each bag is one tile."""
+    groups: Groups | None
+    """Of how many each row is the mean; None where rows are single individuals."""
     residual: str = field(metadata={"static": True})
 
     @property
@@ -191,20 +210,21 @@ def make_chunk(
     bags: Bags,
     batch: Batch,
     y: np.ndarray,
-    aux: np.ndarray,
+    facts: dict[str, np.ndarray],
     known: np.ndarray,
     random_state: int,
     precision: Any = np.float64,
+    groups: Groups | None = None,
 ) -> Chunk:
-    """Dense arrays of one batch; `known` is aligned with the rows of `bags`."""
+    """Dense arrays of one batch; `known` and `groups` are aligned with the rows of `bags`."""
     tiles = None if batch.n_tiles is None else _lay_tiles(bags.sizes[batch.positions], batch.n_bags, batch.n_tiles)
     first = np.arange(batch.n_bags) if tiles is None else tiles.first
     n_rows = (batch.n_tiles or batch.n_bags) * batch.size
     X = np.zeros((n_rows, bags.n_features), precision)
     weight, known_part = np.zeros(n_rows), np.zeros(n_rows)
-    ys, auxs, valid = np.ones(batch.n_bags), np.ones(batch.n_bags), np.zeros(batch.n_bags)
     at = np.full(batch.n_bags, -1, dtype=np.int32)
     at[: len(batch.positions)] = batch.positions
+    source = np.full(n_rows, -1, dtype=np.int32)
     weight[first[len(batch.positions) :] * batch.size] = 1.0
     drawn = np.zeros((batch.n_bags, SUBSET_SIZE), dtype=np.int32) if batch.residual == "subset" else None
     levels = np.random.default_rng(random_state).random(SUBSET_SIZE)
@@ -215,7 +235,7 @@ def make_chunk(
         X[begin : begin + size], weight[begin : begin + size] = bags.X[rows], bags.weight[rows]
         X[begin + size : end] = bags.X[rows.start]
         known_part[begin : begin + size] = known[rows]
-        ys[slot], auxs[slot], valid[slot] = y[position], aux[position], 1.0
+        source[begin : begin + size] = np.arange(rows.start, rows.stop)
         if drawn is not None:
             drawn[slot] = _draw(bags.X[rows], bags.weight[rows], levels)
     shape = (-1, batch.size)
@@ -223,14 +243,23 @@ def make_chunk(
         X=X.reshape(*shape, bags.n_features),
         weight=weight.reshape(shape),
         known=known_part.reshape(shape),
-        y=ys,
-        aux=auxs,
-        valid=valid,
+        y=_padded(y, batch),
+        facts={name: _padded(values, batch) for name, values in facts.items()},
+        valid=(at >= 0).astype(float),
         position=at,
+        rows=source.reshape(shape),
         drawn=drawn,
         tiles=tiles,
+        groups=None if groups is None else groups.at(source.reshape(shape)),
         residual=batch.residual,
     )
+
+
+def _padded(values: np.ndarray, batch: Batch) -> np.ndarray:
+    """Numbers of the bags of a batch, one for padding."""
+    padded = np.ones(batch.n_bags)
+    padded[: len(batch.positions)] = values[batch.positions]
+    return padded
 
 
 def _lay_tiles(sizes: np.ndarray, n_bags: int, n_tiles: int) -> Tiles:
@@ -252,7 +281,7 @@ def _draw(X: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:
 def make_chunks(
     bags: Bags,
     y: np.ndarray,
-    aux: np.ndarray,
+    facts: dict[str, np.ndarray],
     known: np.ndarray,
     residual: str = "auto",
     max_elements: float = CACHED,
@@ -261,13 +290,14 @@ def make_chunks(
     tiled: bool = True,
     precision: Any = np.float64,
     passes: int = PASSES,
+    groups: Groups | None = None,
 ) -> list[Chunk]:
     """All bags as padded chunks for a number of `passes` over them; untiled, each bag fills one row of the arrays.
 
-    Features of individuals are computed in the `precision` of X.
+    Features of individuals are computed in the `precision` of X. With `groups`, rows stand for groups of individuals.
     """
     batches = plan_batches(bags.sizes, residual, max_elements, n_columns, tiled, passes)
-    return [make_chunk(bags, batch, y, aux, known, random_state, precision) for batch in batches]
+    return [make_chunk(bags, batch, y, facts, known, random_state, precision, groups) for batch in batches]
 
 
 def gather(parts: list[np.ndarray], chunks: list[Chunk]) -> np.ndarray:
@@ -277,4 +307,13 @@ def gather(parts: list[np.ndarray], chunks: list[Chunk]) -> np.ndarray:
     inside = position >= 0
     out = np.empty((inside.sum(), *values.shape[1:]))
     out[position[inside]] = values[inside]
+    return out
+
+
+def gather_rows(parts: list[np.ndarray], chunks: list[Chunk]) -> np.ndarray:
+    """Numbers of individuals (t, n) of all chunks in the order of the rows, padding dropped."""
+    rows = np.concatenate([np.ravel(chunk.rows) for chunk in chunks])
+    values = np.concatenate([np.ravel(part) for part in parts])
+    out = np.empty((rows >= 0).sum())
+    out[rows[rows >= 0]] = values[rows >= 0]
     return out

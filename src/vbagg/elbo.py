@@ -1,4 +1,8 @@
-"""The objective: `ELBO = sum_a E_q log p(y_a | T_a) - KL(q || prior)`, MATH (5).
+"""The objective: `ELBO = sum_a E_q log p(y_a | v) - KL(q || prior)`, MATH (13).
+
+The residual, which landmarks do not explain, is integrated inside the likelihood: a total given the weights `v` has a
+mean and a variance of its own, and `p(y_a | v)` is the density of the output with that extra variance. The paper's
+approximations `taylor` and `bound` keep the paper's objective, MATH (5), in which the residual stays at its prior.
 
 `Spec` fixes what is computed (it is a static argument of every compiled function), `Parameters` what is learnt
 besides `q`. The data term is a sum over chunks of bags; the rest of a fit sees only `m`-sized arrays.
@@ -13,9 +17,9 @@ import jax
 import jax.numpy as jnp
 
 from vbagg.chunks import Chunk
-from vbagg.draws import draw_totals
+from vbagg.draws import draw_means
 from vbagg.features import Basis, FeatureMap
-from vbagg.likelihoods import MATCHED_LAW, Lemma1, Likelihood
+from vbagg.likelihoods.base import Lemma1, Likelihood
 from vbagg.links import Link
 from vbagg.moments import (
     Collapsed,
@@ -31,6 +35,8 @@ from vbagg.moments import (
 
 Array = jax.Array
 APPROXIMATIONS = ("matched", "taylor", "bound", "montecarlo")
+PAPERS = ("taylor", "bound")
+"""Approximations of the paper, whose objective keeps the residual at its prior."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class Spec:
     likelihood: Likelihood
     link: Link
     approximation: str
+    inside: float = 1.0
+    """Share of the residual's variance that is integrated inside the likelihood; the rest stays in the bound."""
     n_draws: int = 64
 
 
@@ -62,7 +70,7 @@ class Staged:
     moments: Any
     """`Pixels` or `Collapsed`."""
     y: Array
-    aux: Array
+    facts: dict[str, Array]
     valid: Array
 
 
@@ -76,35 +84,37 @@ def stage(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool) -> Staged:
     """Features of a chunk for given kernel parameters, collapsed to bag sums on demand."""
     moments: Pixels | Collapsed
     if collapse:
-        moments = stage_collapsed(spec.feature_map, basis, chunk, quadratic=spec.link.name == "square")
+        moments = stage_collapsed(spec.feature_map, basis, chunk, quadratic=spec.link.bag_sums == "quadratic")
     else:
         moments = stage_pixels(spec.feature_map, basis, chunk, pairs=spec.approximation != "bound")
-    return Staged(moments, chunk.y, chunk.aux, chunk.valid)
+    return Staged(moments, chunk.y, chunk.facts, chunk.valid)
 
 
-def total_moments(link: Link, staged: Staged, mu: Array, factor: Array) -> tuple[Array, Array]:
-    """Mean and variance of the totals of a staged chunk."""
+def total_moments(link: Link, staged: Staged, mu: Array, factor: Array) -> tuple[Array, Array, Array]:
+    """Mean of the totals of a staged chunk, their variance under the weights alone, and the residual's."""
     if isinstance(staged.moments, Collapsed):
         return collapsed_moments(staged.moments, mu, factor)
     return pixel_moments(link, staged.moments, mu, factor)
 
 
 def expected_log_prob(spec: Spec, p: dict[str, Array], staged: Staged, mu: Array, factor: Array) -> Array:
-    """`E_q log p(y_a | T_a)` of each bag by the approximation of `spec`; `Sigma = factor factor^T`."""
-    y, aux = staged.y, staged.aux
-    if spec.approximation == "montecarlo":
-        M, totals = draw_totals(spec.link, staged.moments, mu, factor, 0, spec.n_draws)
-        return _with_control_variate(lambda T: spec.likelihood.log_prob(y, T, aux, p), M, totals)
+    """`E_q log p(y_a | v)` of each bag by the approximation of `spec`; `Sigma = factor factor^T`."""
+    y, facts, likelihood = staged.y, staged.facts, spec.likelihood
     if spec.approximation == "bound":
         M, lower = lemma1(spec, staged.moments, mu, factor)
-        return spec.likelihood.bound(y, M, lower, aux, p)
-    M, V = total_moments(spec.link, staged, mu, factor)
+        return likelihood.bound(y, M, lower, facts, p)
+    M, V, s = total_moments(spec.link, staged, mu, factor)
     if spec.approximation == "taylor":
-        log_prob = lambda T: spec.likelihood.log_prob(y, T, aux, p)  # noqa: E731
+        log_prob = lambda T: likelihood.log_prob(y, T, facts, p)  # noqa: E731
         slope = jax.grad(lambda T: jnp.sum(log_prob(T)))
         curvature = jax.jvp(slope, (M,), (jnp.ones_like(M),))[1]
-        return log_prob(M) + 0.5 * V * curvature
-    return spec.likelihood.matched(y, M, V, MATCHED_LAW[spec.link.name], aux, p)
+        return log_prob(M) + 0.5 * (V + s) * curvature
+    spread = spec.inside * s / likelihood.unit_variance(M)
+    if spec.approximation == "montecarlo":
+        totals = draw_means(spec.link, staged.moments, mu, factor, 0, spec.n_draws)
+        return _with_control_variate(lambda T: likelihood.log_prob(y, T, facts, p, spread), M, totals)
+    V = V + (1 - spec.inside) * s
+    return likelihood.matched(y, M, V, spec.link.matched, facts, p, spread)
 
 
 def data_term(spec: Spec, p: dict[str, Array], staged: Staged, mu: Array, factor: Array) -> Array:
@@ -118,13 +128,15 @@ def lemma1(spec: Spec, staged: Pixels, mu: Array, factor: Array) -> tuple[Array,
     mean, variance, weight = (a.astype(jnp.float64) for a in (mean, variance, staged.weight))
     tiles = staged.tiles
     M = sum_tiles(tiles, jnp.sum(weight * spec.link.mean(mean, variance), axis=-1))
-    if spec.likelihood.name == "exponential":
+    found = {}
+    if "reciprocal" in spec.likelihood.bounds:
         # xi = E exp(-f)
-        return M, Lemma1(reciprocal=1 / sum_tiles(tiles, jnp.sum(weight * jnp.exp(mean - variance / 2), axis=-1)))
-    log_total = logsumexp_bags(tiles, spec.link.expected_log(mean, variance), weight)
-    if spec.link.name != "logistic":
-        return M, Lemma1(log_total)
-    return M, Lemma1(log_total, logsumexp_bags(tiles, spec.link.expected_log(-mean, variance), weight))
+        found["reciprocal"] = 1 / sum_tiles(tiles, jnp.sum(weight * jnp.exp(mean - variance / 2), axis=-1))
+    if "log_total" in spec.likelihood.bounds:
+        found["log_total"] = logsumexp_bags(tiles, spec.link.expected_log(mean, variance), weight)
+    if "log_rest" in spec.likelihood.bounds:
+        found["log_rest"] = logsumexp_bags(tiles, spec.link.expected_log(-mean, variance), weight)
+    return M, Lemma1(**found)
 
 
 def _with_control_variate(log_prob, M: Array, totals: Array) -> Array:

@@ -1,12 +1,13 @@
 """Landmark features: `f(x) = base + A(x) v + r(x)`, `v ~ N(0, I)`, `r` the Gaussian residual (MATH (2), (11)).
 
 The columns of `A` are a constant (the unknown mean), then one group per additive component of the kernel: exact
-feature columns for a linear component, `K_xZ L^-T` with its own landmarks for any other. Residuals of the
-components add.
+feature columns for a linear component, none for a local one, `K_xZ L^-T` with its own landmarks for any other.
+Residuals of the components add; a local component is residual alone (MATH (15)).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
+from vbagg.chunks import Groups
 from vbagg.compiling import lightly
 from vbagg.kernels import Kernel, Linear
 
@@ -48,7 +50,7 @@ def make_basis(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple, 
     """Factorise each component's `K_ZZ + jitter * scale * I = L L^T` and invert `L`, in float64."""
     inverses: list[Array | None] = []
     for component, params, Z, relative in zip(feature_map.components, kernel_params, landmarks, jitter, strict=True):
-        if component.exact_features:
+        if not component.needs_landmarks:
             inverses.append(None)
             continue
         K = component.matrix(params, Z, Z)
@@ -71,7 +73,7 @@ def needed_jitter(
     chosen = []
     for component, params, Z in zip(feature_map.components, kernel_params, landmarks, strict=True):
         relative = least
-        if not component.exact_features:
+        if component.needs_landmarks:
             K = np.asarray(_kernel_matrix(component, params, Z))
             while relative < MAX_JITTER and not _factorises(K + relative * np.mean(np.diag(K)) * np.eye(len(K))):
                 relative *= 10
@@ -97,10 +99,9 @@ def features(feature_map: FeatureMap, basis: Basis, X: Array) -> Array:
     for component, params, Z, inverse in zip(
         feature_map.components, basis.kernel, basis.landmarks, basis.inverse_factor, strict=True
     ):
-        if inverse is None:
-            assert isinstance(component, Linear)
+        if isinstance(component, Linear):
             columns.append(component.features(params, X))
-        else:
+        elif component.needs_landmarks:
             columns.append(component.matrix(params, X, Z.astype(X.dtype)) @ inverse.T.astype(X.dtype))
     return jnp.concatenate(columns, axis=-1)
 
@@ -112,12 +113,11 @@ def combine_features(feature_map: FeatureMap, basis: Basis, X: Array, v: Array) 
     for component, params, Z, inverse in zip(
         feature_map.components, basis.kernel, basis.landmarks, basis.inverse_factor, strict=True
     ):
-        if inverse is None:
-            assert isinstance(component, Linear)
+        if isinstance(component, Linear):
             own = component.features(params, X)
             total = total + own @ v[at : at + own.shape[-1]].astype(X.dtype)
             at += own.shape[-1]
-        else:
+        elif component.needs_landmarks:
             at_landmarks = inverse.T @ v[at : at + len(Z)]
             total = total + component.matrix(params, X, Z.astype(X.dtype)) @ at_landmarks.astype(X.dtype)
             at += len(Z)
@@ -129,12 +129,11 @@ def carry_weights(feature_map: FeatureMap, old: Basis, new: Basis, v: np.ndarray
     carried = [v[:1]]
     at = 1
     for i, component in enumerate(feature_map.components):
+        width = _width(component, new.landmarks[i])
         if component.exact_features:
-            width = len(component.columns_used)
             scale = np.exp(0.5 * (np.asarray(old.kernel[i]["variance"]) - np.asarray(new.kernel[i]["variance"])))
             carried.append(scale * v[at : at + width])
-        else:
-            width = len(new.landmarks[i])
+        elif component.needs_landmarks:
             values = scipy.linalg.solve_triangular(np.asarray(old.inverse_factor[i]), v[at : at + width], lower=True)
             carried.append(np.asarray(new.inverse_factor[i]) @ values)
         at += width
@@ -144,34 +143,57 @@ def carry_weights(feature_map: FeatureMap, old: Basis, new: Basis, v: np.ndarray
 def residual_diagonal(feature_map: FeatureMap, basis: Basis, X: Array, A: Array) -> Array:
     """`R_ii` of MATH (2), clamped at zero; the constant and exact features leave no residual."""
     total = jnp.zeros(X.shape[:-1], X.dtype)
-    for component, params, own in _landmark_columns(feature_map, basis, A):
+    for component, params, own in _with_residual(feature_map, basis, A):
         total += jnp.maximum(component.diag(params, X) - jnp.sum(own**2, axis=-1), 0.0)
+    return total
+
+
+def own_residual(feature_map: FeatureMap, basis: Basis, X: Array, A: Array, groups: Groups) -> Array:
+    """`R_ij` averaged over the pairs of individuals that each row stands for, clamped at zero."""
+    total = jnp.zeros(X.shape[:-1], X.dtype)
+    for component, params, own in _with_residual(feature_map, basis, A):
+        # two members of a group are sqrt(2) deviations apart
+        apart = component.between(params, X, X + math.sqrt(2.0) * groups.deviation)
+        mean = groups.share * component.diag(params, X) + (1 - groups.share) * apart
+        total += jnp.maximum(mean - jnp.sum(own**2, axis=-1), 0.0)
     return total
 
 
 def residual_block(feature_map: FeatureMap, basis: Basis, X: Array, A: Array) -> Array:
     """`R_ij` of MATH (2) among the rows of one bag, its diagonal clamped at zero."""
     R = jnp.zeros((len(X), len(X)), X.dtype)
-    for component, params, own in _landmark_columns(feature_map, basis, A):
-        R += component.matrix(params, X, X) - own @ own.T
+    for component, params, own in _with_residual(feature_map, basis, A):
+        R += component.within(params, X) - own @ own.T
     diagonal = jnp.diagonal(R)
     return R + jnp.diag(jnp.maximum(diagonal, 0.0) - diagonal)
 
 
-def _landmark_columns(feature_map: FeatureMap, basis: Basis, A: Array) -> Iterator[tuple[Kernel, Any, Array]]:
-    """Components that have landmarks, with their parameters and columns of `A`."""
+def residual_cross(feature_map: FeatureMap, basis: Basis, X: Array, A: Array, X2: Array, A2: Array) -> Array:
+    """`R_ij` between rows of `X` and other individuals `X2`."""
+    R = jnp.zeros((len(X), len(X2)), X.dtype)
+    pairs = zip(_with_residual(feature_map, basis, A), _with_residual(feature_map, basis, A2), strict=True)
+    for (component, params, own), (_, _, other) in pairs:
+        R += component.matrix(params, X, X2) - own @ other.T
+    return R
+
+
+def _with_residual(feature_map: FeatureMap, basis: Basis, A: Array) -> Iterator[tuple[Kernel, Any, Array]]:
+    """Components that leave a residual, with their parameters and columns of `A`; local ones have no columns."""
     at = 1
     for component, params, Z in zip(feature_map.components, basis.kernel, basis.landmarks, strict=True):
-        width = len(component.columns_used) if component.exact_features else len(Z)
+        width = _width(component, Z)
         if not component.exact_features:
             yield component, params, A[..., at : at + width]
         at += width
 
 
+def _width(component: Kernel, landmarks: Any) -> int:
+    """Number of columns of `A` that a component has."""
+    if component.exact_features:
+        return len(component.columns_used)
+    return len(landmarks) if component.needs_landmarks else 0
+
+
 def feature_count(landmarks: tuple, feature_map: FeatureMap) -> int:
     """Number of columns of `A`."""
-    counts = [
-        len(c.columns_used) if c.exact_features else len(Z)
-        for c, Z in zip(feature_map.components, landmarks, strict=True)
-    ]
-    return 1 + sum(counts)
+    return 1 + sum(_width(c, Z) for c, Z in zip(feature_map.components, landmarks, strict=True))

@@ -28,7 +28,7 @@ from vbagg.files import written_whole
 from vbagg.inference import INFERENCES, Gaussian, Status
 from vbagg.kernels import Kernel, Prior
 from vbagg.landmarks import Landmarks
-from vbagg.likelihoods import LIKELIHOODS
+from vbagg.likelihoods import likelihood_classes
 from vbagg.links import LINKS
 from vbagg.manifold import Manifold
 from vbagg.models.constant import ConstantFitted
@@ -37,6 +37,7 @@ from vbagg.models.frame import Frame
 from vbagg.models.functions import LandmarkFunction, Network
 from vbagg.models.glm import GLMFitted
 from vbagg.models.point import PointFitted
+from vbagg.observed import Observed
 from vbagg.scaling import Scaler
 
 FORMAT = "vbagg-model"
@@ -56,10 +57,10 @@ MODELS = {
 CLASSES: dict[str, type] = {
     kind.__name__: kind
     for kind in (
-        *LIKELIHOODS.values(),
+        *likelihood_classes().values(),
         *(type(link) for link in LINKS.values()),
         *INFERENCES.values(),
-        *(Landmarks, Prior, Scaler, FeatureMap, Spec, Parameters, Gaussian, Frame, Member, Fitted, Status),
+        *(Landmarks, Prior, Scaler, FeatureMap, Spec, Parameters, Gaussian, Frame, Member, Fitted, Observed, Status),
         *(Manifold, LandmarkFunction, Network, PointFitted, ConstantFitted, GLMFitted),
     )
 }

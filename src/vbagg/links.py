@@ -1,4 +1,4 @@
-"""Links: the rate `Psi(f)` of an individual and its moments when `f` is Gaussian.
+"""Links: the rate `Psi(f)` of an individual, its moments when `f` is Gaussian, and all else that depends on a link.
 
 By Price's theorem the covariance of two rates is
 
@@ -10,13 +10,16 @@ so the slope `E Psi'(f)` carries the first order of every link.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from vbagg import special
+from vbagg import laws, special
+from vbagg.bags import Bags
 from vbagg.errors import unknown_name
+from vbagg.matched import Matched, MatchedBeta, MatchedGamma, MatchedLogNormal, MatchedNormal
 
 Array = jax.Array
 
@@ -26,9 +29,29 @@ class Link:
     """A map from the latent function to a rate. Methods are elementwise; `m`, `s` are mean and variance of `f`."""
 
     name: ClassVar[str]
+    scale_name: ClassVar[str]
+    """What `f` is, in words."""
+    typical_variance: ClassVar[float]
+    """Variance of `f` with which rates vary by about 60%, odds by a factor of 2.7, or as bag means do."""
+    mean_sd: ClassVar[float] = 3.0
+    """Prior sd of the constant mean of `f`, in units in which the overall rate is of order one."""
+    averages: ClassVar[bool] = False
+    """Whether a bag's total is the weighted mean of its rates, which cannot exceed one, rather than their sum."""
+    bag_sums: ClassVar[str] = "none"
+    """How individuals collapse into sums of bags, MATH (9): "linear", "quadratic" or "none"."""
+    matched: ClassVar[Matched]
+    """Distribution that stands for a bag's total in the objective."""
+    rate_law: ClassVar[Any]
+    """Exact distribution of an individual's rate: `rate_law(mean, sd, scale)`."""
+    total_law: ClassVar[Any]
+    """Distribution that stands for a bag's total in predictions: `total_law.from_moments(mean, variance)`."""
 
     def value(self, f: Array) -> Array:
         """`Psi(f)`."""
+        raise NotImplementedError
+
+    def inverse(self, rate: np.ndarray) -> np.ndarray:
+        """The `f` of a rate (the positive one where there are two)."""
         raise NotImplementedError
 
     def mean(self, m: Array, s: Array) -> Array:
@@ -47,13 +70,53 @@ class Link:
         """Covariance of two rates, `s` the covariance of their latent values; first order unless exact is known."""
         return slope_i * slope_j * s
 
+    def added_covariance(self, slope_i: Array, slope_j: Array, s: Array, more: Array) -> Array:
+        """What a latent covariance of `more` adds to the covariance of two rates, without cancellation."""
+        return slope_i * slope_j * more
+
     def bag_variance(self, weight: Array, slope: Array, S: Array) -> Array:
         """Sum of `w_i w_j covariance(i, j)` over all pairs of each bag, from latent covariances `S` (b, n, n)."""
         return _quadratic(weight * slope, S)
 
+    def added_bag_variance(self, weight: Array, slope: Array, S: Array, more: Array) -> Array:
+        """Sum of `w_i w_j added_covariance(i, j)` over all pairs of each bag."""
+        return _quadratic(weight * slope, more)
+
     def total_covariance(self, mean_a: Array, mean_c: Array, first_order: Array) -> Array:
         """Covariance of the totals of two bags from its first order: exact where each bag is one individual."""
         return first_order
+
+    def coordinate_moments(self, M: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the Gaussian `h` for which the total `Psi(h)` has mean `M` and variance `V`."""
+        raise NotImplementedError
+
+    def coordinate_slope(self, M: Array) -> Array:
+        """`dh/dT` at a total `M = Psi(h)`."""
+        raise NotImplementedError
+
+    def effect_shape(self, f: Array) -> Array:
+        """How `f` of each individual moves, up to a factor, when an effect of the bag multiplies its rates."""
+        return jnp.ones_like(f)
+
+    def effect_mean(self, variance: np.ndarray, h: np.ndarray) -> np.ndarray:
+        """Mean of an effect on `h` that has this variance and multiplies totals by one on average."""
+        return np.zeros_like(variance)
+
+    def units(self, y: np.ndarray, exposure: np.ndarray) -> tuple[float, float]:
+        """Overall rate, by which rates are divided so that `f` is of order one, and the mean of `f` at that rate."""
+        raise NotImplementedError
+
+    def latent_unit(self, rate_scale: float) -> float:
+        """By what `f` is divided where rates are divided by `rate_scale`."""
+        return 1.0
+
+    def latent_shift(self, rate_scale: float) -> float:
+        """What `f` loses, in its own units, where rates are divided by `rate_scale`."""
+        return 0.0
+
+    def mean_offset(self, bags: Bags, offset: np.ndarray) -> np.ndarray:
+        """Offset of each bag that stands for those of its individuals (n)."""
+        return bags.sum_by_bag(bags.weight * offset) / bags.totals()
 
 
 def _quadratic(u: Array, S: Array) -> Array:
@@ -61,14 +124,27 @@ def _quadratic(u: Array, S: Array) -> Array:
     return jnp.sum(u * jnp.einsum("bij,bj->bi", S, u), axis=-1)
 
 
+def _mean_rate(y: np.ndarray, exposure: np.ndarray) -> float:
+    return float(max(y.sum(), 0.5) / exposure.sum())
+
+
 @dataclass(frozen=True)
 class Identity(Link):
     """`Psi(f) = f`; moments MATH (8)."""
 
     name = "identity"
+    scale_name = "rate"
+    typical_variance = 1.0
+    bag_sums = "linear"
+    matched = MatchedNormal()
+    rate_law = laws.Normal
+    total_law = laws.Normal
 
     def value(self, f: Array) -> Array:  # noqa: D102
         return f
+
+    def inverse(self, rate: np.ndarray) -> np.ndarray:  # noqa: D102
+        return rate
 
     def mean(self, m: Array, s: Array) -> Array:  # noqa: D102
         return m
@@ -76,15 +152,38 @@ class Identity(Link):
     def slope(self, m: Array, s: Array) -> Array:  # noqa: D102
         return jnp.ones_like(m)
 
+    def coordinate_moments(self, M: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: D102
+        return M, V
+
+    def coordinate_slope(self, M: Array) -> Array:  # noqa: D102
+        return jnp.ones_like(M)
+
+    def units(self, y: np.ndarray, exposure: np.ndarray) -> tuple[float, float]:  # noqa: D102
+        rate = float(exposure @ y / (exposure @ exposure))
+        spread = float(np.sqrt(np.mean((y / exposure - rate) ** 2)))
+        scale = spread if spread > 1e-9 * abs(rate) else abs(rate) or 1.0
+        return scale, rate / scale
+
+    def latent_unit(self, rate_scale: float) -> float:  # noqa: D102
+        return rate_scale
+
 
 @dataclass(frozen=True)
 class Exp(Link):
     """`Psi(f) = exp(f)`; moments MATH (6)."""
 
     name = "exp"
+    scale_name = "log rate"
+    typical_variance = 0.3
+    matched = MatchedLogNormal()
+    rate_law = laws.LogNormal
+    total_law = laws.LogNormal
 
     def value(self, f: Array) -> Array:  # noqa: D102
         return jnp.exp(f)
+
+    def inverse(self, rate: np.ndarray) -> np.ndarray:  # noqa: D102
+        return np.log(rate)
 
     def mean(self, m: Array, s: Array) -> Array:  # noqa: D102
         return jnp.exp(m + s / 2)
@@ -98,11 +197,37 @@ class Exp(Link):
     def covariance(self, slope_i: Array, slope_j: Array, s: Array) -> Array:  # noqa: D102
         return slope_i * slope_j * jnp.expm1(s)
 
+    def added_covariance(self, slope_i: Array, slope_j: Array, s: Array, more: Array) -> Array:  # noqa: D102
+        return slope_i * slope_j * jnp.exp(s) * jnp.expm1(more)
+
     def total_covariance(self, mean_a: Array, mean_c: Array, first_order: Array) -> Array:  # noqa: D102
         return mean_a * mean_c * jnp.expm1(first_order / (mean_a * mean_c))
 
     def bag_variance(self, weight: Array, slope: Array, S: Array) -> Array:  # noqa: D102
         return _quadratic(weight * slope, jnp.expm1(S))
+
+    def added_bag_variance(self, weight: Array, slope: Array, S: Array, more: Array) -> Array:  # noqa: D102
+        return _quadratic(weight * slope, jnp.exp(S) * jnp.expm1(more))
+
+    def coordinate_moments(self, M: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: D102
+        variance = np.log1p(V / M**2)
+        return np.log(M) - variance / 2, variance
+
+    def coordinate_slope(self, M: Array) -> Array:  # noqa: D102
+        return 1 / M
+
+    def effect_mean(self, variance: np.ndarray, h: np.ndarray) -> np.ndarray:  # noqa: D102
+        return -variance / 2
+
+    def units(self, y: np.ndarray, exposure: np.ndarray) -> tuple[float, float]:  # noqa: D102
+        return _mean_rate(y, exposure), 0.0
+
+    def latent_shift(self, rate_scale: float) -> float:  # noqa: D102
+        return float(np.log(rate_scale))
+
+    def mean_offset(self, bags: Bags, offset: np.ndarray) -> np.ndarray:  # noqa: D102
+        highest = offset.max()
+        return highest + np.log(bags.sum_by_bag(bags.weight * np.exp(offset - highest)) / bags.totals())
 
 
 @dataclass(frozen=True)
@@ -110,9 +235,19 @@ class Square(Link):
     """`Psi(f) = f^2`; moments MATH (7)."""
 
     name = "square"
+    scale_name = "root of the rate"
+    typical_variance = 0.1
+    mean_sd = 1.0
+    bag_sums = "quadratic"
+    matched = MatchedGamma()
+    rate_law = laws.SquaredNormal
+    total_law = laws.Gamma
 
     def value(self, f: Array) -> Array:  # noqa: D102
         return f**2
+
+    def inverse(self, rate: np.ndarray) -> np.ndarray:  # noqa: D102
+        return np.sqrt(rate)
 
     def mean(self, m: Array, s: Array) -> Array:  # noqa: D102
         return m**2 + s
@@ -126,6 +261,9 @@ class Square(Link):
     def covariance(self, slope_i: Array, slope_j: Array, s: Array) -> Array:  # noqa: D102
         return slope_i * slope_j * s + 2 * s**2
 
+    def added_covariance(self, slope_i: Array, slope_j: Array, s: Array, more: Array) -> Array:  # noqa: D102
+        return slope_i * slope_j * more + 2 * more * (2 * s + more)
+
     def total_covariance(self, mean_a: Array, mean_c: Array, first_order: Array) -> Array:  # noqa: D102
         # 4 m m' S + 2 S^2 with m^2 taken as the mean
         return first_order + first_order**2 / (8 * mean_a * mean_c)
@@ -133,15 +271,47 @@ class Square(Link):
     def bag_variance(self, weight: Array, slope: Array, S: Array) -> Array:  # noqa: D102
         return _quadratic(weight * slope, S) + 2 * _quadratic(weight, S**2)
 
+    def added_bag_variance(self, weight: Array, slope: Array, S: Array, more: Array) -> Array:  # noqa: D102
+        return _quadratic(weight * slope, more) + 2 * _quadratic(weight, more * (2 * S + more))
+
+    def coordinate_moments(self, M: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: D102
+        # E h^2 = m^2 + s, Var h^2 = 2 s^2 + 4 m^2 s; the variance of a sum of squares is at most 2 M^2
+        square = np.sqrt(np.maximum(M**2 - V / 2, 0.0))
+        return np.sqrt(square), (V / 2) / (M + square)
+
+    def coordinate_slope(self, M: Array) -> Array:  # noqa: D102
+        return 0.5 / jnp.sqrt(M)
+
+    def effect_shape(self, f: Array) -> Array:  # noqa: D102
+        return f
+
+    def effect_mean(self, variance: np.ndarray, h: np.ndarray) -> np.ndarray:  # noqa: D102
+        return -variance / (2 * np.maximum(h, np.sqrt(variance) + 1e-300))
+
+    def units(self, y: np.ndarray, exposure: np.ndarray) -> tuple[float, float]:  # noqa: D102
+        return _mean_rate(y, exposure), 1.0
+
+    def latent_unit(self, rate_scale: float) -> float:  # noqa: D102
+        return float(np.sqrt(rate_scale))
+
 
 @dataclass(frozen=True)
 class Logistic(Link):
     """`Psi(f) = 1 / (1 + exp(-f))`; means by one-dimensional quadrature, covariance to first order."""
 
     name = "logistic"
+    scale_name = "log odds"
+    typical_variance = 1.0
+    averages = True
+    matched = MatchedBeta()
+    rate_law = laws.LogitNormal
+    total_law = laws.Beta
 
     def value(self, f: Array) -> Array:  # noqa: D102
         return jax.nn.sigmoid(f)
+
+    def inverse(self, rate: np.ndarray) -> np.ndarray:  # noqa: D102
+        return np.log(rate / (1 - rate))
 
     def mean(self, m: Array, s: Array) -> Array:  # noqa: D102
         return special.expected_sigmoid(m, s)
@@ -151,6 +321,18 @@ class Logistic(Link):
 
     def expected_log(self, m: Array, s: Array) -> Array:  # noqa: D102
         return special.expected_log_sigmoid(m, s)
+
+    def coordinate_moments(self, M: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: D102
+        # first order, and the probit's factor by which a mean of logistic functions is flatter
+        variance = V / (M * (1 - M)) ** 2
+        return np.log(M / (1 - M)) * np.sqrt(1 + np.pi * variance / 8), variance
+
+    def coordinate_slope(self, M: Array) -> Array:  # noqa: D102
+        return 1 / (M * (1 - M))
+
+    def units(self, y: np.ndarray, exposure: np.ndarray) -> tuple[float, float]:  # noqa: D102
+        p = (y.sum() + 0.5) / (exposure.sum() + 1)
+        return 1.0, float(np.log(p / (1 - p)))
 
 
 LINKS: dict[str, Link] = {link.name: link for link in (Identity(), Exp(), Square(), Logistic())}

@@ -7,11 +7,13 @@ For fixed kernel parameters a chunk is staged once and then evaluated for many `
 
 With `a_ij = A_i Sigma A_j^T`, `S_ij = R_ij + a_ij` and `cov` the link's covariance of two rates,
 
-    V = sum_ij w_i w_j d_i d_j a_ij + sum_(i,j) in pairs w_i w_j (cov(S_ij) - d_i d_j a_ij)
+    V_q = sum_ij w_i w_j d_i d_j a_ij + sum_(i,j) in pairs w_i w_j (cov(a_ij) - d_i d_j a_ij)
+    s   = sum_(i,j) in pairs w_i w_j (cov(S_ij) - cov(a_ij))
 
-where `d` are the slopes, so that the first sum needs no pairs. The pairs of the second are all of the bag (`exact`),
-`i = j` (`diagonal`), or `i = j` and an unbiased estimate of the others from fixed draws with probability proportional
-to weight (`subset`).
+where `d` are the slopes, so that the first sum needs no pairs: `V_q` is what the uncertain weights make of the variance
+`V = V_q + s` of a total, and `s` what the residual makes of it (MATH (12), (13)). The pairs are all of the bag
+(`exact`), `i = j` (`diagonal`), or `i = j` and an unbiased estimate of the others from fixed draws with probability
+proportional to weight (`subset`).
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vbagg.chunks import Chunk, Tiles
-from vbagg.features import Basis, FeatureMap, features, residual_block, residual_diagonal
+from vbagg.chunks import Chunk, Groups, Tiles
+from vbagg.features import Basis, FeatureMap, features, own_residual, residual_block, residual_cross, residual_diagonal
 from vbagg.links import Link
 
 Array = jax.Array
@@ -40,6 +42,9 @@ class Pixels:
     known: Array
     weight: Array
     residual_diagonal: Array
+    """(t, n) `R_ii` of a single individual."""
+    own_residual: Array
+    """The same averaged over the pairs of individuals that a row stands for."""
     block_residual: Any
     """(b, j, j) `R_ij` among all individuals (exact) or among the drawn ones (subset)."""
     block_weight: Any
@@ -105,29 +110,37 @@ def _take(values: Array, of: Chunk | Pixels) -> Array:
     return values.reshape(t * n, *values.shape[2:])[first[:, None] * n + of.drawn]
 
 
-def _bag_features(feature_map: FeatureMap, basis: Basis, X: Array) -> tuple[Array, Array]:
-    b, n, d = X.shape
-    A = features(feature_map, basis, X.reshape(b * n, d))
-    diagonal = residual_diagonal(feature_map, basis, X.reshape(b * n, d), A)
-    return A.reshape(b, n, -1), diagonal.reshape(b, n)
+def _bag_features(feature_map: FeatureMap, basis: Basis, chunk: Chunk) -> tuple[Array, Array, Array]:
+    """Features, `R_ii` of single individuals, and `R_ij` averaged over those that a row stands for."""
+    t, n, d = chunk.X.shape
+    X = chunk.X.reshape(t * n, d)
+    A = features(feature_map, basis, X)
+    own = diagonal = residual_diagonal(feature_map, basis, X, A)
+    if chunk.groups is not None:
+        flat = Groups(chunk.groups.share.reshape(t * n), chunk.groups.deviation.reshape(t * n, d))
+        own = own_residual(feature_map, basis, X, A, flat)
+    return A.reshape(t, n, -1), diagonal.reshape(t, n), own.reshape(t, n)
 
 
-def _pair_residuals(feature_map: FeatureMap, basis: Basis, chunk: Chunk, A: Array) -> Array:
+def _pair_residuals(feature_map: FeatureMap, basis: Basis, chunk: Chunk, A: Array, own: Array) -> Array:
     block = jax.vmap(lambda x, a: residual_block(feature_map, basis, x, a))
     # a small difference of large numbers: float64, then rounded
-    return block(_take(chunk.X, chunk), _take(A, chunk)).astype(FAST)
+    R = block(_take(chunk.X, chunk), _take(A, chunk))
+    at = jnp.arange(R.shape[-1])
+    return R.at[:, at, at].set(_take(own, chunk)).astype(FAST)
 
 
 def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk, pairs: bool = True) -> Pixels:
     """Features and residuals of a chunk; without `pairs` only what single individuals need."""
-    A, diagonal = _bag_features(feature_map, basis, chunk.X)
+    A, diagonal, own = _bag_features(feature_map, basis, chunk)
     residual = chunk.residual if pairs else "diagonal"
     return Pixels(
         A.astype(FAST),
         chunk.known.astype(FAST),
         chunk.weight.astype(FAST),
         diagonal.astype(FAST),
-        None if residual == "diagonal" else _pair_residuals(feature_map, basis, chunk, A),
+        own.astype(FAST),
+        None if residual == "diagonal" else _pair_residuals(feature_map, basis, chunk, A, own),
         pair_weights(chunk).astype(FAST) if residual == "subset" else None,
         chunk.drawn,
         chunk.tiles,
@@ -138,14 +151,14 @@ def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk, pairs: boo
 def stage_collapsed(feature_map: FeatureMap, basis: Basis, chunk: Chunk, quadratic: bool) -> Collapsed:
     """Bag sums of MATH (9); `quadratic` asks for those of the square link, which are over all pairs."""
     assert chunk.residual == "exact" or not quadratic
-    A, diagonal = _bag_features(feature_map, basis, chunk.X)
+    A, diagonal, own = _bag_features(feature_map, basis, chunk)
     A = jnp.concatenate([A, chunk.known[..., None]], axis=-1)
     w = chunk.weight
     g = sum_tiles(chunk.tiles, jnp.einsum("tn,tnm->tm", w, A))
-    s = sum_tiles(chunk.tiles, jnp.sum(w**2 * diagonal, axis=-1))
+    s = sum_tiles(chunk.tiles, jnp.sum(w**2 * own, axis=-1))
     if chunk.residual == "diagonal":
         return Collapsed(g, s)
-    R = _pair_residuals(feature_map, basis, chunk, A[..., :-1])
+    R = _pair_residuals(feature_map, basis, chunk, A[..., :-1], own)
     weighted = pair_weights(chunk).astype(FAST) * R
     s = s + jnp.sum(weighted * (1.0 - jnp.eye(R.shape[-1], dtype=FAST)), axis=(-2, -1))
     if not quadratic:
@@ -186,22 +199,34 @@ def _drawn_pairs(staged: Pixels, slope: Array, F: Array, factor: Array) -> tuple
     return own[:, :, None], own[:, None, :], jnp.einsum("bim,bjm->bij", F, F)
 
 
-def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array]:
-    """Mean and variance of each bag's total; MATH (6), (7), (8)."""
+def pixel_moments(link: Link, staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array, Array]:
+    """Mean of each bag's total, its variance under the weights alone, and the residual's; MATH (6), (7), (8), (13)."""
     mean, variance, F = marginals(staged, mu, factor)
     M = bag_mean(link, staged, mean, variance)
     slope = link.slope(mean, variance)
     if staged.residual == "exact":
-        S = staged.block_residual + jnp.einsum("bim,bjm->bij", F, F)
-        return M, _floored(link.bag_variance(staged.weight, slope, S), M)
-    V = jnp.sum((_direction(staged, slope) @ factor.astype(FAST)) ** 2, axis=-1)
-    own = link.covariance(slope, slope, variance) - slope**2 * (variance - staged.residual_diagonal)
-    V = V + sum_tiles(staged.tiles, jnp.sum(staged.weight**2 * own, axis=-1))
+        a = jnp.einsum("bim,bjm->bij", F, F)
+        V_q = link.bag_variance(staged.weight, slope, a)
+        s = link.added_bag_variance(staged.weight, slope, a, staged.block_residual)
+        return M, _floored(V_q, M), _positive(s)
+    a = variance - staged.residual_diagonal
+    V_q = jnp.sum((_direction(staged, slope) @ factor.astype(FAST)) ** 2, axis=-1)
+    own = staged.weight**2 * (link.covariance(slope, slope, a) - slope**2 * a)
+    V_q = V_q + sum_tiles(staged.tiles, jnp.sum(own, axis=-1))
+    s = _own_residual_variance(link, staged, slope, a)
     if staged.residual == "subset":
-        slope_i, slope_j, a = _drawn_pairs(staged, slope, F, factor)
-        rest = link.covariance(slope_i, slope_j, staged.block_residual + a) - slope_i * slope_j * a
-        V = V + jnp.sum(staged.block_weight * rest, axis=(-2, -1))
-    return M, _floored(V, M)
+        slope_i, slope_j, a_pairs = _drawn_pairs(staged, slope, F, factor)
+        curved = link.covariance(slope_i, slope_j, a_pairs) - slope_i * slope_j * a_pairs
+        V_q = V_q + jnp.sum(staged.block_weight * curved, axis=(-2, -1))
+        added = link.added_covariance(slope_i, slope_j, a_pairs, staged.block_residual)
+        s = s + jnp.sum(staged.block_weight * added, axis=(-2, -1))
+    return M, _floored(V_q, M), _positive(s)
+
+
+def _own_residual_variance(link: Link, staged: Pixels, slope: Array, a: Array) -> Array:
+    """Residual's variance of totals over the pairs `i = j`; `a` the variance of `f` under the weights alone."""
+    own = staged.weight**2 * link.added_covariance(slope, slope, a, staged.own_residual)
+    return sum_tiles(staged.tiles, jnp.sum(own, axis=-1))
 
 
 def _floored(V: Array, M: Array) -> Array:
@@ -209,13 +234,16 @@ def _floored(V: Array, M: Array) -> Array:
     return jnp.maximum(V.astype(jnp.float64), 1e-10 * M**2)
 
 
-def collapsed_moments(staged: Collapsed, mu: Array, factor: Array) -> tuple[Array, Array]:
+def _positive(s: Array) -> Array:
+    return jnp.maximum(s.astype(jnp.float64), 0.0)
+
+
+def collapsed_moments(staged: Collapsed, mu: Array, factor: Array) -> tuple[Array, Array, Array]:
     """The same from bag sums: MATH (9) for the square link, MATH (8) for the identity."""
     v = jnp.append(mu, 1.0)
     if staged.G is None:
-        return staged.g @ v, jnp.sum((staged.g[:, :-1] @ factor) ** 2, axis=-1) + staged.s
+        return staged.g @ v, jnp.sum((staged.g[:, :-1] @ factor) ** 2, axis=-1), _positive(staged.s)
     Gv = staged.G @ v
-    vHv = jnp.einsum("m,bml,l->b", v, staged.H, v)
     covariance = factor @ factor.T
     G, H = staged.G[:, :-1, :-1], staged.H[:, :-1, :-1]
     # one product of (b m, m) with (m, m), and one more for its gradient
@@ -224,36 +252,66 @@ def collapsed_moments(staged: Collapsed, mu: Array, factor: Array) -> tuple[Arra
     M = Gv @ v + jnp.trace(product, axis1=-2, axis2=-1) + staged.r
     linear = jnp.sum((Gv[:, :-1] @ factor) ** 2, axis=-1)
     trace_H = jnp.einsum("bml,ml->b", H, covariance)
-    V = 4 * (linear + vHv) + 2 * (staged.t + 2 * trace_H + squared)
-    return M, V
+    return M, _floored(4 * linear + 2 * squared, M), _positive(_collapsed_residual(staged, v) + 4 * trace_H)
 
 
-def residual_share(link: Link, staged: Pixels, slope: Array, variance: Array, F: Array, factor: Array) -> Array:
-    """Variance that the residual adds to each bag's total, over the pairs of a `diagonal` or `subset` residual."""
-
-    def added(slope_i: Array, slope_j: Array, S: Array, a: Array) -> Array:
-        return link.covariance(slope_i, slope_j, S) - link.covariance(slope_i, slope_j, a)
-
-    own = staged.weight**2 * added(slope, slope, variance, variance - staged.residual_diagonal)
-    share = sum_tiles(staged.tiles, jnp.sum(own, axis=-1))
-    if staged.residual == "subset":
-        slope_i, slope_j, a = _drawn_pairs(staged, slope, F, factor)
-        pairs = added(slope_i, slope_j, staged.block_residual + a, a)
-        share = share + jnp.sum(staged.block_weight * pairs, axis=(-2, -1))
-    return jnp.maximum(share, 0.0).astype(jnp.float64)
+def _collapsed_residual(staged: Collapsed, v: Array) -> Array:
+    """Residual's variance of totals at weights `v` (a one appended)."""
+    if staged.G is None:
+        return staged.s
+    return 4 * jnp.einsum("m,bml,l->b", v, staged.H, v) + 2 * staged.t
 
 
-def mean_and_jacobian(link: Link, staged: Pixels | Collapsed, mu: Array) -> tuple[Array, Array]:
-    """Totals at `v = mu`, the residual integrated out, and their derivatives `J = dT/dv` (b, m)."""
+def moments_given_weights(link: Link, staged: Pixels | Collapsed, v: Array) -> tuple[Array, Array]:
+    """Mean and variance of the totals given the weights: `M_a(v)` and `s_a(v)` of MATH (12)."""
     if isinstance(staged, Collapsed):
-        v = jnp.append(mu, 1.0)
-        if staged.G is None:
-            return staged.g @ v, staged.g[:, :-1]
-        Gv = staged.G @ v
-        return Gv @ v + staged.r, 2 * Gv[:, :-1]
-    f = staged.known + staged.A @ mu.astype(FAST)
+        v = jnp.append(v, 1.0)
+        T = staged.g @ v if staged.G is None else (staged.G @ v) @ v + staged.r
+        return T, _positive(_collapsed_residual(staged, v))
+    f = staged.known + staged.A @ v.astype(FAST)
     T = bag_mean(link, staged, f, staged.residual_diagonal)
-    return T, _direction(staged, link.slope(f, staged.residual_diagonal)).astype(jnp.float64)
+    slope = link.slope(f, staged.residual_diagonal)
+    if staged.residual == "exact":
+        zero = jnp.zeros_like(staged.block_residual)
+        return T, _positive(link.added_bag_variance(staged.weight, slope, zero, staged.block_residual))
+    s = _own_residual_variance(link, staged, slope, jnp.zeros_like(slope))
+    if staged.residual == "subset":
+        own = _take(slope, staged)
+        pairs = link.covariance(own[:, :, None], own[:, None, :], staged.block_residual)
+        s = s + jnp.sum(staged.block_weight * pairs, axis=(-2, -1))
+    return T, _positive(s)
+
+
+def jacobian(link: Link, staged: Pixels | Collapsed, v: Array) -> Array:
+    """`dM/dv` (b, m) of the mean totals given the weights."""
+    if isinstance(staged, Collapsed):
+        return staged.g[:, :-1] if staged.G is None else 2 * (staged.G @ jnp.append(v, 1.0))[:, :-1]
+    f = staged.known + staged.A @ v.astype(FAST)
+    return _direction(staged, link.slope(f, staged.residual_diagonal)).astype(jnp.float64)
+
+
+def residual_with_total(feature_map: FeatureMap, basis: Basis, chunk: Chunk, staged: Pixels, influence: Array) -> Array:
+    """`sum_j u_j R_ij` (t, n): covariance of each individual's residual with a sum over its bag, MATH (14).
+
+    `influence` (t, n) is `u`, zero where the weight is. From a subset the sum over others is estimated without bias.
+    """
+    own = influence * staged.own_residual
+    if staged.residual == "diagonal":
+        return own
+    if staged.residual == "exact":
+        return jnp.einsum("bij,bj->bi", staged.block_residual, influence)
+    j = chunk.drawn.shape[1]
+    total = sum_tiles(chunk.tiles, jnp.sum(staged.weight, axis=1))
+    per_weight = influence / jnp.where(staged.weight > 0, staged.weight, 1.0)
+    scaled = _take(per_weight, staged) * (total / j)[:, None]
+    owner = jnp.arange(len(chunk.X)) if chunk.tiles is None else chunk.tiles.owner
+    first = jnp.arange(len(total)) if chunk.tiles is None else chunk.tiles.first
+    place = (jnp.arange(len(chunk.X)) - first[owner])[:, None] * chunk.X.shape[1] + jnp.arange(chunk.X.shape[1])
+    cross = jax.vmap(lambda x, a, z, b: residual_cross(feature_map, basis, x, a, z, b))
+    drawn_X, drawn_A = _take(chunk.X, chunk)[owner], _take(staged.A, staged)[owner]
+    R = cross(chunk.X, staged.A, drawn_X, drawn_A).astype(FAST)
+    other = place[:, :, None] != chunk.drawn[owner][:, None, :]
+    return own + jnp.einsum("tnj,tj->tn", jnp.where(other, R, 0.0), scaled[owner].astype(FAST))
 
 
 def bag_directions(link: Link, staged: Pixels, mu: Array, factor: Array) -> Array:

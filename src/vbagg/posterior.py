@@ -6,38 +6,25 @@ Both delegate `mean`, `std`, `quantile`, `interval`, `exceedance`, `cdf` and `lo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from vbagg import laws
-from vbagg.chunks import Chunk, gather
+from vbagg.chunks import Chunk, gather, round_up
 from vbagg.compiling import lightly
-from vbagg.draws import draw_totals
 from vbagg.elbo import Spec
 from vbagg.errors import NoUncertaintyError
 from vbagg.features import Basis, combine_features, features, residual_block, residual_diagonal
 from vbagg.moments import bag_directions, pixel_moments, stage_pixels
 
-RATE_LAWS: dict[str, Any] = {
-    "identity": laws.Normal,
-    "exp": laws.LogNormal,
-    "square": laws.SquaredNormal,
-    "logistic": laws.LogitNormal,
-}
-TOTAL_LAWS: dict[str, Any] = {
-    "identity": laws.Normal,
-    "exp": laws.LogNormal,
-    "square": laws.Gamma,
-    "logistic": laws.Beta,
-}
 UNCERTAIN = ("law", "std", "quantile", "interval", "exceedance", "cdf", "log_prob", "sample", "covariance")
 ROWS_PER_CHUNK = 8192
-DRAWS_PER_CALL = 128
 JOINT_ROWS = 1024
 """Rows whose residuals are drawn jointly; blocks further apart are joined by the landmarks alone."""
 
@@ -159,7 +146,7 @@ def row_marginals(
 
 
 @lightly(static_argnames="spec")
-def _joint_rows(spec: Spec, basis: Basis, X):
+def _padded_rows(spec: Spec, basis: Basis, X):
     A = features(spec.feature_map, basis, X)
     return A, residual_block(spec.feature_map, basis, X, A)
 
@@ -173,51 +160,54 @@ def draw_rows(
     known: np.ndarray,
     n: int,
     seed: int,
+    white: float = 0.0,
+    starts: np.ndarray | None = None,
+    adjust: Callable[[int, np.ndarray, np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Joint draws of `Psi(f)` (n, rows): the weights first, then the residual in blocks of rows."""
+    """Joint draws of `Psi(f)` (n, rows): the weights first, then the residual in blocks of rows.
+
+    An individual effect of the variance `white` is averaged over. Blocks end where bags do, if `starts` of bags are
+    given; then `adjust(bag, f, v)` may change the draws (rows, n) of a bag's `f`, given those of the weights.
+    """
     rng = np.random.default_rng(seed)
     v = mu[:, None] + factor @ rng.standard_normal((len(mu), n))
     out = np.empty((n, len(X)))
-    for start in range(0, len(X), JOINT_ROWS):
-        rows = slice(start, start + JOINT_ROWS)
-        A, R = map(np.asarray, _joint_rows(spec, basis, X[rows]))
-        values, vectors = np.linalg.eigh(R)
-        own = vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * rng.standard_normal((len(R), n)))
-        f = known[rows, None] + A @ v + own
-        out[:, rows] = np.asarray(spec.link.value(f)).T
+    ends = np.array([0, len(X)]) if starts is None else starts
+    for bag, (begin, end) in enumerate(itertools.pairwise(ends)):
+        f = np.empty((end - begin, n))
+        for start in range(begin, end, JOINT_ROWS):
+            rows = slice(start, min(start + JOINT_ROWS, end))
+            A, R = _joint_rows(spec, basis, X[rows])
+            values, vectors = np.linalg.eigh(R - white * np.eye(len(R)))
+            residual = vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * rng.standard_normal((len(R), n)))
+            f[start - begin : rows.stop - begin] = known[rows, None] + A @ v + residual
+        if adjust is not None:
+            f = adjust(bag, f, v)
+        rates = spec.link.mean(f, jnp.full(f.shape, white)) if white else spec.link.value(f)
+        out[:, begin:end] = np.asarray(rates).T
     return out
+
+
+def _joint_rows(spec: Spec, basis: Basis, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Features and residual covariance of rows, compiled for few numbers of them."""
+    short = round_up(len(X), 1) - len(X)
+    A, R = _padded_rows(spec, basis, np.pad(X, ((0, short), (0, 0)), mode="edge"))
+    return np.asarray(A)[: len(X)], np.asarray(R)[: len(X), : len(X)]
 
 
 @lightly(static_argnames="spec")
 def _bag_moments(spec: Spec, basis: Basis, mu, factor, chunk: Chunk):
     staged = stage_pixels(spec.feature_map, basis, chunk)
-    M, V = pixel_moments(spec.link, staged, mu, factor)
-    return M, V, bag_directions(spec.link, staged, mu, factor)
-
-
-@lightly(static_argnames="spec")
-def _bag_draws(spec: Spec, basis: Basis, mu, factor, chunk: Chunk, seed):
-    staged = stage_pixels(spec.feature_map, basis, chunk)
-    stream = chunk.position[0]
-    return draw_totals(spec.link, staged, mu, factor, seed, DRAWS_PER_CALL, antithetic=False, stream=stream)[1]
+    return *pixel_moments(spec.link, staged, mu, factor), bag_directions(spec.link, staged, mu, factor)
 
 
 def bag_moments(
     spec: Spec, basis: Basis, mu: np.ndarray, factor: np.ndarray, chunks: list[Chunk]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean and variance of each total and its direction in weight space `sum_i w_i E Psi'(f_i) A_i` (b, m)."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean of each total, its variance by the weights and by the residual, and its direction in weight space.
+
+    The direction is `sum_i w_i E Psi'(f_i) A_i` (b, m).
+    """
     parts = [_bag_moments(spec, basis, mu, factor, chunk) for chunk in chunks]
-    M, V, directions = ([np.asarray(part[k]) for part in parts] for k in range(3))
-    return gather(M, chunks), gather(V, chunks), gather(directions, chunks)
-
-
-def draw_bags(
-    spec: Spec, basis: Basis, mu: np.ndarray, factor: np.ndarray, chunks: list[Chunk], n: int, seed: int
-) -> np.ndarray:
-    """Joint draws of the totals (n, b); every chunk sees the same weights."""
-    seeds = np.random.SeedSequence(seed).generate_state(-(-n // DRAWS_PER_CALL))
-    parts = [
-        np.concatenate([np.asarray(_bag_draws(spec, basis, mu, factor, chunk, own)) for own in seeds]).T
-        for chunk in chunks
-    ]
-    return gather(parts, chunks).T[:n]
+    M, V_q, s, directions = (gather([np.asarray(part[k]) for part in parts], chunks) for k in range(4))
+    return M, V_q, s, directions

@@ -11,19 +11,19 @@ import jax.numpy as jnp
 
 from vbagg import kernels
 from vbagg.elbo import Parameters
-from vbagg.kernels import Kernel, Prior
-
-LIKELIHOOD_PRIORS = {"tau": Prior(1.0, 3.0), "dispersion": Prior(0.3, 1.5)}
-TYPICAL_VARIANCE = {"exp": 0.3, "square": 0.1, "logistic": 1.0, "identity": 1.0}
-"""Variance of `f` with which rates vary by about 60% (exp, square), odds by a factor of 2.7, or as bag means do."""
+from vbagg.kernels import PRIOR_NAMES, Kernel, Prior
+from vbagg.likelihoods import get_likelihood
+from vbagg.likelihoods.base import Likelihood
+from vbagg.links import Link, get_link
 
 
 @dataclass(frozen=True)
 class LogPrior:
-    """Sum of log-normal prior densities; `priors` as sorted items, so that it is hashable."""
+    """Sum of log-normal prior densities; priors as sorted items, so that it is hashable."""
 
     components: tuple[Kernel, ...]
-    priors: tuple[tuple[str, Prior], ...] | None
+    of_kernels: tuple[tuple[str, Prior], ...] = ()
+    of_likelihood: tuple[tuple[str, Prior], ...] = ()
 
     def __call__(self, parameters: Parameters) -> tuple[float, Parameters]:
         """Value and gradient."""
@@ -33,15 +33,11 @@ class LogPrior:
     def density(self, parameters: Parameters) -> jax.Array:
         """Log density of the log-parameters."""
         total = jnp.zeros(())
-        if self.priors is None:
-            return total
-        priors = dict(self.priors)
-        of_kernels = {name: prior for name, prior in priors.items() if name not in LIKELIHOOD_PRIORS}
         for component, log_params in zip(self.components, parameters.kernel, strict=True):
-            total += kernels.log_prior(component, log_params, of_kernels)
-        for name, value in parameters.likelihood.items():
-            if name in priors:
-                total += jnp.sum(priors[name].log_density(value))
+            total += kernels.log_prior(component, log_params, dict(self.of_kernels))
+        for name, prior in self.of_likelihood:
+            if name in parameters.likelihood:
+                total += jnp.sum(prior.log_density(parameters.likelihood[name]))
         return total
 
 
@@ -50,31 +46,37 @@ def _value_and_slopes(log_prior: LogPrior, parameters: Parameters) -> tuple[jax.
     return jax.value_and_grad(log_prior.density)(parameters)
 
 
-def default_priors(link: str) -> dict[str, Prior]:
-    """Weak default priors: median and sd of the logarithm.
+def kernel_priors(link: Link) -> dict[str, Prior]:
+    """Weak default priors of kernel parameters: median and sd of the logarithm.
 
-    - `variance` of a kernel: `TYPICAL_VARIANCE` of the link and 1; `linear`, each variance of a `Linear`: a third of
-      that and 1.5
+    - `variance` of a kernel: the link's `typical_variance` and 1; `linear`, each variance of a `Linear`, and `white`,
+      that of an individual effect: a third of it and 1.5
     - `lengthscale`: 1 and 1, in multiples of the typical distance sqrt(2 d) of d standardised columns, 0.3 of it for
       the rough Matern kernels
     - `period`: 1 and 0.5, in multiples of the starting period
-    - `dispersion` of the negative binomial: 0.3 and 1.5; `tau` of the Normal: 1 and 3, in squared units of bag means
     """
-    typical = TYPICAL_VARIANCE[link]
-    of_kernels = {
+    typical = link.typical_variance
+    return {
         "variance": Prior(typical, 1.0),
         "linear": Prior(typical / 3, 1.5),
+        "white": Prior(typical / 3, 1.5),
         "lengthscale": Prior(1.0, 1.0),
         "period": Prior(1.0, 0.5),
     }
-    return of_kernels | LIKELIHOOD_PRIORS
 
 
-def make_log_prior(components: tuple[Kernel, ...], priors: str | Mapping[str, Prior] | None, link: str) -> LogPrior:
+def default_priors(likelihood: str | Likelihood, link: str) -> dict[str, Prior]:
+    """All default priors of a model: `kernel_priors` of the link, and those of the likelihood's own parameters."""
+    return kernel_priors(get_link(link)) | get_likelihood(likelihood).priors()
+
+
+def make_log_prior(
+    components: tuple[Kernel, ...], priors: str | Mapping[str, Prior] | None, likelihood: Likelihood, link: Link
+) -> LogPrior:
     """Log prior from `"default"`, None, or a mapping that replaces some of the defaults (None drops one)."""
     if priors is None:
-        return LogPrior(components, None)
-    known = default_priors(link)
+        return LogPrior(components)
+    known = default_priors(likelihood, link.name)
     if priors != "default":
         if isinstance(priors, str) or not isinstance(priors, Mapping):
             raise ValueError(f"`priors` must be 'default', None or a mapping of names to Prior; got {priors!r}.")
@@ -85,4 +87,6 @@ def make_log_prior(components: tuple[Kernel, ...], priors: str | Mapping[str, Pr
             if prior is not None and not isinstance(prior, Prior):
                 raise TypeError(f"`priors[{name!r}]` must be a vbagg.Prior or None; got {prior!r}.")
         known = {name: prior for name, prior in (known | dict(priors)).items() if prior is not None}
-    return LogPrior(components, tuple(sorted(known.items())))
+    of_kernels = {name: prior for name, prior in known.items() if name in PRIOR_NAMES}
+    of_likelihood = {name: prior for name, prior in known.items() if name not in PRIOR_NAMES}
+    return LogPrior(components, tuple(sorted(of_kernels.items())), tuple(sorted(of_likelihood.items())))

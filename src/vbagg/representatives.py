@@ -7,9 +7,12 @@ linear within groups. All bags are split at the same time, one group of each in 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from vbagg.bags import Bags
+from vbagg.chunks import Groups
 from vbagg.ordering import lexicographic_order
 
 NUMBERS = 8, 32, 128
@@ -40,7 +43,7 @@ class Representatives:
     Attributes
     ----------
     chosen
-        Bags of representatives, and the known part of `f` of these.
+        Representatives of all bags.
     """
 
     def __init__(self, bags: Bags, known: np.ndarray, fixed: int | None = None) -> None:
@@ -48,7 +51,7 @@ class Representatives:
         if fixed is None:
             fewest, most = np.full(len(bags), NUMBERS[0]), np.full(len(bags), NUMBERS[1])
             self.chosen = representative_bags(bags, known, most, fewest, SPREAD * bags.n_features)
-            self.number = np.where(self.chosen[0].sizes > fewest, most, fewest)
+            self.number = np.where(self.chosen.bags.sizes > fewest, most, fewest)
         else:
             self.number = np.full(len(bags), fixed)
             self.chosen = representative_bags(bags, known, self.number)
@@ -73,28 +76,41 @@ def total_error(error: np.ndarray) -> float:
     return float(np.nan_to_num(np.abs(error), nan=np.inf, posinf=np.inf).sum())
 
 
+@dataclass(frozen=True)
+class Representation:
+    """Bags whose rows stand for groups of individuals."""
+
+    bags: Bags
+    known: np.ndarray
+    """Part of `f` of each row that is not learnt."""
+    groups: Groups
+
+
 def representative_bags(
     bags: Bags, known: np.ndarray, number: np.ndarray, fewest: np.ndarray | None = None, near: float = 0.0
-) -> tuple[Bags, np.ndarray]:
-    """Bags of `number` (b) individuals each, or all if there are less, and the known part of `f` of these.
+) -> Representation:
+    """Bags of `number` (b) rows each, or all individuals if there are less.
 
     A bag has only the `fewest` (b) where their mean squared distance from the individuals is at most `near`.
     """
     fewest = number if fewest is None else fewest
     columns = np.column_stack([bags.X, known])
     large = (bags.sizes > fewest)[bags.bag]
-    means, totals, bag = group_means(columns[large], bags.weight[large], bags.bag[large], number, fewest, near)
+    means, totals, bag, groups = group_means(columns[large], bags.weight[large], bags.bag[large], number, fewest, near)
     rows = np.concatenate([columns[~large], means])
     weight = np.concatenate([bags.weight[~large], totals])
+    share = np.concatenate([np.ones((~large).sum()), groups.share])
+    deviation = np.concatenate([np.zeros_like(columns[~large]), groups.deviation])
     code = np.concatenate([bags.bag[~large], bag])
     order = np.argsort(code, kind="stable")
-    return Bags(rows[order, :-1], code[order], weight[order]), rows[order, -1]
+    made = Bags(rows[order, :-1], code[order], weight[order])
+    return Representation(made, rows[order, -1], Groups(share[order], deviation[order, :-1]))
 
 
 def group_means(
     rows: np.ndarray, weight: np.ndarray, bag: np.ndarray, number: np.ndarray, fewest: np.ndarray, near: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weighted means (k, d), total weights (k) and bags (k) of groups: at most `number[a]` in bag `a`.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Groups]:
+    """Weighted means (k, d), total weights (k), bags (k) and spread of groups: at most `number[a]` in bag `a`.
 
     The order of the rows makes no difference.
     """
@@ -105,9 +121,12 @@ def group_means(
     group = bag * most + _slots(rows, weight, bag, number[labels], fewest[labels], near)
     order = np.argsort(group, kind="stable")
     segments = _Segments(group[order])
-    totals = segments.sum(weight[order])
-    means = segments.sum(weight[order, None] * rows[order]) / totals[:, None]
-    return means, totals, labels[segments.keys // most]
+    weight, rows = weight[order], rows[order]
+    totals = segments.sum(weight)
+    means = segments.sum(weight[:, None] * rows) / totals[:, None]
+    squares = segments.sum(weight[:, None] * (rows - means[segments.of_row]) ** 2) / totals[:, None]
+    groups = Groups(segments.sum(weight**2) / totals**2, np.sqrt(squares))
+    return means, totals, labels[segments.keys // most], groups
 
 
 class _Segments:

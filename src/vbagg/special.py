@@ -27,6 +27,7 @@ __all__ = [
     "expected_sigmoid",
     "expected_sigmoid_slope",
     "gamma_expectation_log1p",
+    "log_rising",
 ]
 
 
@@ -274,3 +275,17 @@ def digamma_minus_log(k: ArrayLike) -> Array:
     inverse = 1 / jnp.where(small, shifted, k)
     series = jnp.polyval(jnp.asarray(_DIGAMMA_SERIES[::-1], k.dtype), inverse**2)
     return jnp.where(small, recurrence, 0) - inverse * (0.5 + inverse * series)
+
+
+@jax.jit
+def log_rising(y: ArrayLike, k: ArrayLike) -> Array:
+    """``log Gamma(k + y) - log Gamma(k) - y log k`` for ``y >= 0``, without cancellation at large k."""
+    y, k = _as_floats(y, k)
+    large = k > 100
+    near = jnp.where(large, 100.0, k)
+    direct = jax.scipy.special.gammaln(near + y) - jax.scipy.special.gammaln(near) - y * jnp.log(near)
+    # Stirling: (k + y - 1/2) log(1 + y/k) - y + r(k + y) - r(k), r(k) = 1/(12 k) - 1/(360 k^3)
+    far = jnp.where(large, k, 100.0)
+    total = far + y
+    series = (1 / total - 1 / far) / 12 - (1 / total**3 - 1 / far**3) / 360
+    return jnp.where(large, (total - 0.5) * jnp.log1p(y / far) - y + series, direct)

@@ -12,6 +12,7 @@ from vbagg.doctor.findings import Gathered
 from vbagg.doctor.overlaid import Overlaid
 from vbagg.errors import DataWarning, did_you_mean
 from vbagg.geo.polygons import Polygons
+from vbagg.likelihoods import get_likelihood
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Model
@@ -21,25 +22,23 @@ SETTINGS = "settings"
 
 def check_model(model: Model, found: Gathered) -> None:
     """Look at the settings alone."""
-    usual = type(model)()
-    if (model.likelihood, model.link) != (usual.likelihood, usual.link):  # which go together, and need no JAX to say so
-        from vbagg.likelihoods import get_likelihood
-
-        found.attempt("link", SETTINGS, lambda: get_likelihood(model.likelihood).check_link(model.link))
-    if model.likelihood == "binomial" and model.trials is None:
-        text = "The likelihood 'binomial' needs the number of trials. Name the column with them by `--trials`."
+    likelihood = get_likelihood(model.likelihood)
+    found.attempt("link", SETTINGS, lambda: likelihood.check_link(model.link))
+    if likelihood.needs_trials and model.trials is None:
+        text = (
+            f"The likelihood {likelihood.name!r} needs the number of trials. Name the column with them by `--trials`."
+        )
         found.add("error", "trials", text, SETTINGS)
-    if model.likelihood != "binomial" and model.trials is not None:
-        text = f"`trials` goes with the likelihood 'binomial'; got it with {model.likelihood!r}. Leave out one of them."
+    if not likelihood.needs_trials and model.trials is not None:
+        text = f"`trials` goes with the likelihood 'binomial'; got it with {likelihood.name!r}. Leave out one of them."
         found.add("error", "trials", text, SETTINGS)
 
 
 def check_trials(polygons: Polygons, responses: tuple[str, ...], model: Model, found: Gathered) -> bool:
     """Look at the column of trials; whether it can be used."""
-    if model.likelihood != "binomial" or model.trials is None:
+    likelihood = get_likelihood(model.likelihood)
+    if not likelihood.needs_trials or model.trials is None:
         return False
-    from vbagg.likelihoods import get_likelihood
-
     frame, name, where = polygons.frame, model.trials, f"{polygons.file}, column {model.trials}"
     if name not in frame or name == "geometry":
         known = [column for column in frame.columns if column != "geometry"]
@@ -57,7 +56,7 @@ def check_trials(polygons: Polygons, responses: tuple[str, ...], model: Model, f
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)
                 y = frame[response].to_numpy(dtype=np.float64)
-                get_likelihood("binomial").check_outputs(y, polygons.labels.tolist(), trials)
+                likelihood.check_outputs(y, polygons.labels.tolist(), trials)
         except ValueError as error:
             text = f"{polygons.path}: {error} Correct the columns {response!r} or {name!r}."
             found.add("error", "trials", text, where)

@@ -14,11 +14,11 @@ from vbagg.doctor.overlaid import Overlaid
 from vbagg.doctor.words import amount, number
 from vbagg.geo.files import some
 from vbagg.geo.grid import Floats
+from vbagg.likelihoods import get_likelihood
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Model
 
-COUNTS = ("poisson", "negative_binomial", "binomial")
 ENOUGH = 10
 """Polygons that are needed to say what is usual."""
 FAR = 5.0
@@ -108,7 +108,7 @@ def _response(laid: Overlaid, name: str, totals: Floats, model: Model | None, us
     per, unit = laid.totals, "people" if laid.kind == "population" else "km²"
     if model is not None and usable_trials:
         per, unit = laid.polygons.frame[model.trials].to_numpy(dtype=np.float64), "trials"
-    elif laid.exposure is None or (model is not None and model.likelihood == "binomial"):
+    elif laid.exposure is None or (model is not None and get_likelihood(model.likelihood).needs_trials):
         return None
     some_exposure = per > 0
     if not totals[some_exposure].any():
@@ -119,7 +119,7 @@ def _response(laid: Overlaid, name: str, totals: Floats, model: Model | None, us
 
 def _check_whole(laid: Overlaid, name: str, totals: Floats, model: Model | None, found: Gathered) -> None:
     """Counts should be whole numbers."""
-    if model is None or model.likelihood not in COUNTS or totals.max() <= 1:
+    if model is None or not get_likelihood(model.likelihood).counts or totals.max() <= 1:
         return
     broken = np.flatnonzero(totals % 1 != 0)
     if broken.size:

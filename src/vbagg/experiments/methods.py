@@ -15,7 +15,7 @@ from typing import Any
 import vbagg
 from vbagg.experiments.tuning import Method
 from vbagg.kernels import Kernel
-from vbagg.priors import TYPICAL_VARIANCE
+from vbagg.links import get_link
 
 Candidates = dict[str, Any]
 LINKS = {"Sq": "square", "Exp": "exp"}
@@ -64,7 +64,7 @@ def _variational(name: str, likelihood: str, link: str, kernel: Kernel, landmark
 
     def with_firm_priors(quick: bool) -> Candidates:
         found = only_default(quick)
-        priors = {"variance": vbagg.Prior(FIRM_VARIANCE * TYPICAL_VARIANCE[link], 0.3)}
+        priors = {"variance": vbagg.Prior(FIRM_VARIANCE * get_link(link).typical_variance, 0.3)}
         found[f"variance near {FIRM_VARIANCE:g} of the default"] = vbagg.VBAgg(
             **default.get_params() | {"priors": priors}
         )

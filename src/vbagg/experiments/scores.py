@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from vbagg import metrics
@@ -11,6 +12,7 @@ from vbagg.bags import Bags
 from vbagg.errors import NoUncertaintyError
 from vbagg.experiments.base import Scores
 from vbagg.experiments.splits import Observed, Truth
+from vbagg.likelihoods import get_likelihood
 from vbagg.models.base import BagModel
 from vbagg.models.constant import Constant
 
@@ -27,7 +29,7 @@ def training_rates(model: BagModel, bags: Bags) -> Any:
 def plug_in_nll(model: BagModel, observed: Observed) -> float:
     """Mean negative log likelihood of bag outputs at the expected totals."""
     expected = model.predict(observed.bags)
-    return metrics.nll(observed.y, expected, **_noise(model, observed.bags.weight_squares()))
+    return _plug_in_nll(model, observed.bags, observed.y, expected)
 
 
 def bag_scores(model: BagModel, test: Observed) -> Scores:
@@ -49,7 +51,8 @@ def individual_scores(model: BagModel, train: Observed, truth: Truth) -> Scores:
     posterior = training_rates(model, train.bags)
     weight, scores = train.bags.weight, Scores()
     if truth.individual_y is not None:
-        scores["individual_nll"] = metrics.nll(truth.individual_y, weight * posterior.mean, **_noise(model, weight**2))
+        alone = _individuals_as_bags(train.bags)
+        scores["individual_nll"] = _plug_in_nll(model, alone, truth.individual_y, weight * posterior.mean)
     target = truth.rate if truth.rate is not None else truth.individual_y
     assert target is not None
     expected = posterior.mean if truth.rate is not None else weight * posterior.mean
@@ -72,8 +75,12 @@ def _outputs_of_individuals(model: BagModel, bags: Bags) -> Any:
     posterior = model.posterior(bags.X[:1])
     if not hasattr(posterior, "std"):
         return posterior
+    return model.predictive_bags(_individuals_as_bags(bags))
+
+
+def _individuals_as_bags(bags: Bags) -> Bags:
     table = bags.X if not bags.named else _named(bags)
-    return model.predictive_bags(Bags(table, np.arange(bags.n_individuals), bags.weight, coordinates=bags.coordinates))
+    return Bags(table, np.arange(bags.n_individuals), bags.weight, coordinates=bags.coordinates)
 
 
 def _named(bags: Bags) -> Any:
@@ -82,11 +89,9 @@ def _named(bags: Bags) -> Any:
     return pd.DataFrame(bags.X, columns=list(bags.feature_names))
 
 
-def _noise(model: BagModel, weight_squares: np.ndarray) -> dict[str, Any]:
-    """What `metrics.nll` needs of the likelihood."""
-    learnt = model.likelihood_parameters_
-    if "tau" in learnt:
-        return {"likelihood": "normal", "variance": learnt["tau"] * weight_squares}
-    if "dispersion" in learnt:
-        return {"likelihood": "negative_binomial", "dispersion": learnt["dispersion"]}
-    return {"likelihood": "poisson"}
+def _plug_in_nll(model: BagModel, bags: Bags, y: np.ndarray, expected: np.ndarray) -> float:
+    """Mean negative log density of outputs whose totals are the expected ones."""
+    likelihood = get_likelihood(model.get_params()["likelihood"])
+    p = likelihood.logs(model.likelihood_parameters_)
+    with jax.enable_x64(True):
+        return -float(np.mean(np.asarray(likelihood.log_prob(y, expected, likelihood.facts(bags, None), p))))

@@ -24,7 +24,7 @@ from vbagg.geo.overlay import overlay, shares_inside
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
 from vbagg.geo.totals import posterior_totals
-from vbagg.geo.units import Units, totals_are_shares, units_of
+from vbagg.geo.units import Units, link_of, units_of
 from vbagg.validate.bag_scores import is_discrete
 
 Floats = NDArray[np.float64]
@@ -173,7 +173,7 @@ def _summary(model: Any, bags: Bags, exposure: Floats, level: float, per: float)
     unknown = np.full(len(bags), np.nan)
     lower, upper = posterior.interval(level) if hasattr(posterior, "interval") else (unknown, unknown)
     sd = posterior.std if hasattr(posterior, "std") else unknown
-    to_total = exposure if totals_are_shares(model) else 1.0
+    to_total = exposure if link_of(model).averages else 1.0
     parts = {"": posterior.mean, "_sd": sd, "_lower": lower, "_upper": upper}
     totals = {f"total{part}": to_total * values for part, values in parts.items()}
     return totals | {f"rate{part}": per * totals[f"total{part}"] / exposure for part in parts}

@@ -107,8 +107,8 @@ def model_tags(model: Any, response: str) -> dict[str, str]:
         "response": response,
         "period": f"that in which {response!r} was counted",
         "model": type(model).__name__,
-        "likelihood": likelihood_of(model),
-        "link": link_of(model),
+        "likelihood": likelihood_of(model).name,
+        "link": link_of(model).name,
         "vbagg_version": __version__,
         "TIFFTAG_SOFTWARE": f"vbagg {__version__}",
     }

@@ -26,7 +26,7 @@ from vbagg.geo.files import output_folder, some
 from vbagg.geo.matching import TotalMatching
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
-from vbagg.geo.units import totals_are_shares, units_of
+from vbagg.geo.units import link_of, units_of
 from vbagg.progress import Report, reporting
 
 Floats = NDArray[np.float64]
@@ -173,7 +173,7 @@ def _warn_of_misses(polygons: Polygons, observed: Floats, miss: Floats) -> None:
 
 
 def _totals_to_match(model: Any, prepared: Prepared, response: str) -> Floats:
-    if totals_are_shares(model):
+    if link_of(model).averages:
         raise ValueError(
             "`match_totals` needs totals of the whole population; a binomial model has those of the people examined. "
             "Leave it out."

@@ -8,7 +8,7 @@ together, each may stand in for the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,12 +25,6 @@ LOCATION = ("x", "y")
 PIXELS = 256
 """Pixels that are varied. They go to the model in pairs, so that all calls have one shape and are compiled once."""
 DRAWS = 200
-LATENT: dict[str, Callable[[Floats], Floats]] = {
-    "identity": lambda rate: rate,
-    "square": np.sqrt,
-    "logistic": lambda rate: np.log(rate / (1 - rate)),
-}
-"""Rates on the scale on which covariates act; the logarithm for other links."""
 
 
 def relevance(
@@ -49,7 +43,7 @@ def relevance(
     coordinates together are "location". A model without uncertainty gives three equal numbers.
     """
     sample = sample_pixels(prepared, pixels, seed)
-    latent = LATENT.get(link_of(model), np.log)
+    latent = link_of(model).inverse
     groups = {"location": LOCATION} | {name: (name,) for name in prepared.covariates}
     rows = {}
     for name, columns in groups.items():

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from vbagg.bags import Bags
-from vbagg.geo.units import link_of, totals_are_shares
-from vbagg.posterior import TOTAL_LAWS, PointEstimate
+from vbagg.geo.units import link_of
+from vbagg.posterior import PointEstimate
 
 PIECE = 30_000
 """Most individuals of a piece."""
@@ -30,7 +30,7 @@ def posterior_totals(model: Any, bags: Bags) -> Any:
     coordinates = [bags.feature_names[column] for column in bags.coordinates] if bags.named else bags.coordinates
     pieces = Bags(X, number, bags.weight, coordinates=coordinates)
     whole = bags.bag[pieces.starts[:-1]]
-    part = pieces.totals() / bags.totals()[whole] if totals_are_shares(model) else np.ones(len(pieces))
+    part = pieces.totals() / bags.totals()[whole] if link_of(model).averages else np.ones(len(pieces))
     posterior = model.posterior_bags(pieces)
     mean = np.bincount(whole, part * posterior.mean)
     if not hasattr(posterior, "covariance"):
@@ -38,4 +38,4 @@ def posterior_totals(model: Any, bags: Bags) -> Any:
     covariance = np.outer(part, part) * posterior.covariance()
     starts = np.flatnonzero(np.diff(whole, prepend=-1))
     variance = np.diag(np.add.reduceat(np.add.reduceat(covariance, starts, axis=0), starts, axis=1))
-    return TOTAL_LAWS[link_of(model)].from_moments(mean, variance)
+    return link_of(model).total_law.from_moments(mean, variance)

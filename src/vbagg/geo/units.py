@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vbagg.errors import unknown_name
+from vbagg.likelihoods import get_likelihood
+from vbagg.likelihoods.base import Likelihood
+from vbagg.links import Link, get_link
 
 
 @dataclass(frozen=True)
@@ -54,17 +57,11 @@ def units_of(prepared: Any, response: str | None, per: float) -> Units:
     return Units(response, per, prepared.exposure)
 
 
-def likelihood_of(model: Any) -> str:
-    """Name of a model's likelihood."""
-    given = model.get_params().get("likelihood", "")
-    return given if isinstance(given, str) else str(given.name)
+def likelihood_of(model: Any) -> Likelihood:
+    """A model's likelihood."""
+    return get_likelihood(model.get_params()["likelihood"])
 
 
-def link_of(model: Any) -> str:
-    """Name of a model's link, empty if it has none."""
-    return str(model.get_params().get("link", ""))
-
-
-def totals_are_shares(model: Any) -> bool:
-    """Whether a model's total of a bag is a share of the people examined rather than a count."""
-    return likelihood_of(model) == "binomial"
+def link_of(model: Any) -> Link:
+    """A model's link; that of a regression with its likelihood if it has none of its own."""
+    return get_link(model.get_params().get("link") or likelihood_of(model).links[0])

@@ -94,15 +94,21 @@ def merge_chunks(chunks: list[Chunk]) -> Chunk:
             if values is None:
                 return None
             kept = np.asarray(values)[np.asarray(chunk.valid) > 0]
-            if name in ("X", "weight", "known"):
+            if name in ("X", "weight", "known", "rows"):
                 short = size - kept.shape[1]
                 width = ((0, 0), (0, short), (0, 0))[: kept.ndim]
                 kept = np.pad(kept, width) if name == "weight" else np.pad(kept, width, mode="edge")
             parts.append(kept)
         return np.concatenate(parts)
 
-    names = ("X", "weight", "known", "y", "aux", "valid", "position", "drawn")
-    return Chunk(**{name: merged(name) for name in names}, tiles=None, residual=chunks[0].residual)
+    names = ("X", "weight", "known", "y", "valid", "position", "rows", "drawn")
+    kept = [np.asarray(chunk.valid) > 0 for chunk in chunks]
+    facts = {
+        name: np.concatenate([np.asarray(chunk.facts[name])[own] for chunk, own in zip(chunks, kept, strict=True)])
+        for name in chunks[0].facts
+    }
+    arrays = {name: merged(name) for name in names}
+    return Chunk(**arrays, facts=facts, tiles=None, groups=None, residual=chunks[0].residual)
 
 
 def _as_fit(problem: Problem, objective: NegativeElbo, state: Any, run: Run | None) -> Fit:

@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vbagg.bags import Bags
 from vbagg.chunks import PASSES, PASSES_OF_A_SEARCH, Chunk, gather
 from vbagg.compiling import LIGHT, lightly
-from vbagg.elbo import Parameters, Spec, Staged, data_term, expected_log_prob, stage
+from vbagg.elbo import PAPERS, Parameters, Spec, Staged, data_term, expected_log_prob, stage
 from vbagg.features import (
     JITTER,
     SINGLE_JITTER,
@@ -24,8 +23,8 @@ from vbagg.features import (
     make_basis,
     needed_jitter,
 )
-from vbagg.moments import mean_and_jacobian
-from vbagg.representatives import Representatives
+from vbagg.moments import jacobian, moments_given_weights
+from vbagg.representatives import Representation, Representatives
 
 Array = jax.Array
 LONG = 2e11
@@ -72,14 +71,18 @@ def _value(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> Arr
 
 
 def _gauss_newton(spec: Spec, p: dict, staged: Staged, mu: Array) -> tuple[Array, Array, Array]:
-    T, J = mean_and_jacobian(spec.link, staged.moments, mu)
+    likelihood, facts = spec.likelihood, staged.facts
+    inside = 0.0 if spec.approximation in PAPERS else spec.inside
 
-    def log_prob(T: Array) -> Array:
-        return spec.likelihood.log_prob(staged.y, T, staged.aux, p)
+    def log_prob(v: Array) -> tuple[Array, tuple[Array, Array]]:
+        T, s = moments_given_weights(spec.link, staged.moments, v)
+        spread = inside * s / likelihood.unit_variance(T)
+        return jnp.sum(staged.valid * likelihood.log_prob(staged.y, T, facts, p, spread)), (T, spread)
 
-    value, slope = jax.jvp(log_prob, (T,), (jnp.ones_like(T),))
-    weight = staged.valid * spec.likelihood.fisher(T, staged.aux, p)
-    return jnp.sum(staged.valid * value), J.T @ (staged.valid * slope), (J.T * weight) @ J
+    (value, (T, spread)), slope = jax.value_and_grad(log_prob, has_aux=True)(mu)
+    weight = staged.valid * likelihood.fisher(T, facts, p, spread)
+    J = jacobian(spec.link, staged.moments, mu)
+    return value, slope, (J.T * weight) @ J
 
 
 def _basis_slopes(
@@ -146,16 +149,16 @@ class Problem:
         self.evaluations = 0
         self.max_jitter = 0.0
 
-    def represent(self, representatives: Representatives, build: Callable[[Bags, np.ndarray], Problem]) -> None:
+    def represent(self, representatives: Representatives, build: Callable[[Representation], Problem]) -> None:
         """Let parameters be searched for with fewer individuals."""
         self._representatives, self._build = representatives, build
-        self.rough = build(*representatives.chosen)
+        self.rough = build(representatives.chosen)
 
     def refine(self, error: np.ndarray, gap: float, last_error: float) -> bool:
         """More representatives where the data terms of bags are off, if the ELBO is too; whether there are any."""
         if self.rough is None or not self._representatives.refine(error, gap, last_error):
             return False
-        finer = self._build(*self._representatives.chosen)
+        finer = self._build(self._representatives.chosen)
         finer.evaluations, finer.max_jitter = self.rough.evaluations, self.rough.max_jitter
         self.rough = finer
         return True
@@ -175,9 +178,9 @@ class Problem:
     def _worth_collapsing(self, chunk: Chunk) -> bool:
         if self.spec.approximation not in ("matched", "taylor"):
             return False
-        if self.spec.link.name == "identity":
+        if self.spec.link.bag_sums == "linear":
             return True
-        if self.spec.link.name != "square" or chunk.residual != "exact":
+        if self.spec.link.bag_sums != "quadratic" or chunk.residual != "exact":
             return False
         n, m = chunk.shape[1], self.n_features
         statistics = 16 * m * m * sum(len(c.y) for c in self.chunks if c.residual == "exact")

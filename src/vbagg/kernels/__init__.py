@@ -16,7 +16,7 @@ and the numbers in the tree are in the units of those arrays, which the models s
 from vbagg.kernels.base import Kernel, LogParameters
 from vbagg.kernels.composite import Product, Sum
 from vbagg.kernels.distances import median_distance, squared_distances
-from vbagg.kernels.families import RBF, Linear, Matern12, Matern32, Matern52, Periodic
+from vbagg.kernels.families import RBF, Linear, Matern12, Matern32, Matern52, Periodic, White
 from vbagg.kernels.prior import PRIOR_NAMES, Prior
 from vbagg.kernels.trees import describe, from_dict, leaves, log_prior, trainable_mask, with_values
 
@@ -33,6 +33,7 @@ __all__ = [
     "Prior",
     "Product",
     "Sum",
+    "White",
     "describe",
     "from_dict",
     "leaves",

@@ -26,6 +26,15 @@ class Kernel(ABC):
     """What leaves, sums and products share."""
 
     exact_features: ClassVar[bool] = False
+    """Whether a few columns of features are the whole kernel."""
+
+    local: Any = False
+    """Whether it has no landmarks: correlated within bags, independent between them, MATH (15)."""
+
+    @property
+    def needs_landmarks(self) -> bool:
+        """Whether its features come from landmarks."""
+        return not (self.exact_features or self.local)
 
     def __add__(self, other: Kernel) -> Sum:
         from vbagg.kernels.composite import Sum
@@ -47,6 +56,14 @@ class Kernel(ABC):
     def diag(self, log_params: LogParameters, X: ArrayLike) -> jax.Array:
         """Variances (n,) at the rows of ``X``, whose columns are as for `matrix`."""
         return self._compact()._diag(log_params, *self._own_columns(X))
+
+    def within(self, log_params: LogParameters, X: ArrayLike) -> jax.Array:
+        """Covariances (n, n) among individuals with the rows of ``X``; a row is itself, not another alike."""
+        return self.matrix(log_params, X, X)
+
+    def between(self, log_params: LogParameters, X1: jax.Array, X2: jax.Array) -> jax.Array:
+        """Covariances (n,) of each row of ``X1`` with the same row of ``X2``."""
+        return self.matrix(log_params, X1[..., None, :], X2[..., None, :])[..., 0, 0]
 
     def components(self) -> tuple[Kernel, ...]:
         """Return the additive terms: those of a `Sum`, else the kernel alone."""
@@ -115,8 +132,9 @@ class Leaf(Kernel):
     in_column_units: ClassVar[str] = "lengthscale"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.ard, bool):
-            raise TypeError(f"`ard` of {self._name} must be True or False; got {self.ard!r}.")
+        for name in ("ard", "local"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"`{name}` of {self._name} must be True or False; got {getattr(self, name)!r}.")
         checked: dict[str, Any] = {name: self._checked_start(name) for name in self.parameters}
         checked["columns"] = checked_columns(self.columns)
         checked["fixed"] = self._checked_fixed()

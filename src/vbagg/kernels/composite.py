@@ -10,8 +10,10 @@ from typing import Any, Self
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
 from vbagg.kernels.base import Kernel, Leaf, LogParameters
+from vbagg.kernels.families import White
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,14 @@ class Composite(Kernel):
             raise TypeError(f"`parts` of {type(self).__name__} must be kernels; got {self.parts!r}.")
         nested = (part.parts if type(part) is type(self) else (part,) for part in self.parts)
         object.__setattr__(self, "parts", sum(nested, ()))
+
+    @property
+    def local(self) -> bool:  # type: ignore[override]
+        """Whether a part has no landmarks, so that the whole has none."""
+        return any(part.local for part in self.parts)
+
+    def within(self, log_params: LogParameters, X: ArrayLike) -> jax.Array:  # noqa: D102
+        return reduce(self._join, (part.within(tree, X) for part, tree in self._pairs(log_params)))
 
     @staticmethod
     @abstractmethod
@@ -61,7 +71,7 @@ class Sum(Composite):
         return one + other
 
     def _start(self, X: np.ndarray | None, share: float) -> LogParameters:
-        nonlinear = sum(not part.exact_features for part in self.parts)
+        nonlinear = sum(part.needs_landmarks for part in self.parts)
         return tuple(part._start(X, share / max(nonlinear, 1)) for part in self.parts)
 
 
@@ -74,6 +84,8 @@ class Product(Composite):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if any(isinstance(leaf, White) for leaf in self._leaves()):
+            raise ValueError("White() adds an effect of each individual and cannot be a factor of a product; add it.")
         first, *later = self.parts
         object.__setattr__(self, "parts", (first, *(part._with_unit_scale() for part in later)))
 

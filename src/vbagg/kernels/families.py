@@ -19,6 +19,9 @@ from vbagg.kernels.base import Leaf, LogParameters, Start, positive_values
 from vbagg.kernels.distances import differences, product, safe_sqrt, squared_distances
 from vbagg.kernels.prior import Prior
 
+SHARE_OF_WHITE = 0.3
+"""Starting variance of an individual effect, relative to that of a component with landmarks."""
+
 
 @dataclass(frozen=True)
 class Stationary(Leaf):
@@ -30,6 +33,8 @@ class Stationary(Leaf):
     ard : whether each column has its own length-scale
     variance, lengthscale : starting values; with ``ard`` the length-scale may be a tuple
     fixed : names of parameters that stay at their starting value
+    local : whether it has no landmarks: correlated within bags, independent between them, for what varies over
+        shorter distances than bags are wide
     """
 
     columns: Any = None
@@ -37,6 +42,7 @@ class Stationary(Leaf):
     variance: Start = None
     lengthscale: Start = None
     fixed: Any = ()
+    local: bool = False
 
     reach: ClassVar[float] = 1.0
     """Starting length-scale, and median of its prior, in typical distances between rows."""
@@ -155,3 +161,56 @@ class Linear(Leaf):
 
     def _in_user_units(self, name: str, value: float, scale: float | None) -> float | None:
         return None if scale is None else math.sqrt(value) / scale
+
+
+@dataclass(frozen=True)
+class White(Leaf):
+    """``variance`` of each individual on its own: what neither covariates nor neighbours explain, MATH (15).
+
+    An effect of every individual, independent of all others, even of those with the same covariates. It has no
+    columns and no landmarks. ``posterior(X, smooth=True)`` leaves it out.
+    """
+
+    variance: Start = None
+    fixed: Any = ()
+    parameters: ClassVar[tuple[str, ...]] = ("variance",)
+    columns: ClassVar[tuple[int, ...]] = ()
+    ard: ClassVar[bool] = False
+    local: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name, value in (("variance", self._checked_start("variance")), ("fixed", self._checked_fixed())):
+            object.__setattr__(self, name, value)
+
+    def matrix(self, log_params: LogParameters, X1: ArrayLike, X2: ArrayLike) -> jax.Array:
+        """Zero: rows of different arrays are different individuals."""
+        X1, X2 = jnp.asarray(X1), jnp.asarray(X2)
+        return jnp.zeros((*X1.shape[:-1], X2.shape[-2]), X1.dtype)
+
+    def within(self, log_params: LogParameters, X: ArrayLike) -> jax.Array:  # noqa: D102
+        X = jnp.asarray(X)
+        return positive_values(log_params, X.dtype)["variance"] * jnp.eye(X.shape[-2], dtype=X.dtype)
+
+    def diag(self, log_params: LogParameters, X: ArrayLike) -> jax.Array:  # noqa: D102
+        return self._diag(log_params, jnp.asarray(X))
+
+    def _matrix(self, log_params: LogParameters, X1: jax.Array, X2: jax.Array) -> jax.Array:
+        return self.matrix(log_params, X1, X2)
+
+    def _covariance(self, value: dict[str, jax.Array], X1: jax.Array, X2: jax.Array) -> jax.Array:
+        return jnp.zeros((*X1.shape[:-1], X2.shape[-2]), X1.dtype)
+
+    def _with(self, **changes: Any) -> White:
+        return type(self)(**{**vars(self), **{name: value for name, value in changes.items() if name != "columns"}})
+
+    def _resolved(self, names: tuple[str, ...]) -> White:
+        return self
+
+    def _start(self, X: np.ndarray | None, share: float) -> dict[str, np.ndarray]:
+        return {"variance": np.asarray(np.log(self.variance or SHARE_OF_WHITE * share))}
+
+    def _default_starts(self, distance: float, share: float) -> dict[str, Any]:
+        return {"variance": SHARE_OF_WHITE * share}
+
+    def _prior(self, name: str, priors: Mapping[str, Prior]) -> Prior | None:
+        return priors.get("white")

@@ -25,8 +25,8 @@ class Prior:
         return -0.5 * z**2 - math.log(self.log_sd * math.sqrt(2.0 * math.pi))
 
 
-PRIOR_NAMES = ("variance", "linear", "lengthscale", "period")
-"""Parameters that can have a prior; ``linear`` is each variance of a `Linear`.
+PRIOR_NAMES = ("variance", "linear", "white", "lengthscale", "period")
+"""Parameters that can have a prior; ``linear`` is each variance of a `Linear`, ``white`` that of a `White`.
 
 The medians of ``lengthscale`` and ``period`` are multiples of typical values: sqrt(2 d) for d standardised columns, ARD
 or not (`Periodic`: sqrt(d)), and the user's starting period (none: sqrt(2 d)).

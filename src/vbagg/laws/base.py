@@ -64,6 +64,10 @@ class Law(ABC):
         lower, upper = self.quantile([(1 - level) / 2, (1 + level) / 2])
         return lower, upper
 
+    def at_scores(self, z: npt.ArrayLike) -> Array:
+        """Values whose normal scores are ``z`` (n, rows): the law, if they are standard normal."""
+        raise NotImplementedError(f"{type(self).__name__} has no values by normal scores")
+
     def sample(self, n: int, rng: np.random.Generator | int | None = None) -> Array:
         """Draw ``n`` values of every row, independently across rows; shape (n, rows)."""
         return self._sample(n, np.random.default_rng(rng))

@@ -10,7 +10,7 @@ from scipy.special import betainc, betaincc, expit
 
 from .base import Array, Law, require, require_positive, require_spread
 from .numerics import Trapezoid, first_reaching, reach
-from .special import negative_binomial_log_mass
+from .special import negative_binomial_log_mass, negative_binomial_tail
 from .totals import Beta, Gamma, beta_concentration, gamma_shape
 
 _SMALLEST, _LARGEST = 1e-100, 1e14  # beta parameters beyond these act as point masses
@@ -36,9 +36,14 @@ class CountLaw(Law):
         tail = self._count_tail(np.where(inside, k, 0.0), upper)
         return np.where(inside, tail, np.where((k < 0) == upper, 1.0, 0.0))
 
+    def _rate_range(self, low: float, high: float) -> tuple[Array, Array]:
+        """Rates with at most the probability ``low`` below and 1 - ``high`` above."""
+        lower, upper = self._rate.quantile([low, high])
+        return lower, upper
+
     def _quantile(self, q: float) -> Array:
         """Bracket by granting half of the tail to the rate and half to the count, then search."""
-        low, high = self._rate.quantile([0.5 * q, 0.5 * (1 + q)])
+        low, high = self._rate_range(0.5 * q, 0.5 * (1 + q))
         lower_mean, variance = self._given(low)
         lower = lower_mean - _bernstein(variance, 0.5 * q)
         upper_mean, variance = self._given(high)
@@ -60,10 +65,7 @@ class MixedPoisson(CountLaw):
         return rate, rate
 
     def _sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw; the noise of rates beyond the generator's integers is lost in rounding and left out."""
-        rate = self._rate.sample(n, rng)
-        drawable = np.minimum(rate, 1e18)
-        return np.where(rate > drawable, rate, rng.poisson(drawable).astype(np.float64))
+        return poisson_draws(self._rate.sample(n, rng), rng)
 
 
 class NegativeBinomial(MixedPoisson):
@@ -84,8 +86,7 @@ class NegativeBinomial(MixedPoisson):
         return negative_binomial_log_mass(y, self.mean, self.size)
 
     def _count_tail(self, k: Array, upper: bool) -> Array:
-        size = np.minimum(self.size, 1e16)
-        return (betainc if upper else betaincc)(k + 1, size, self.mean / (size + self.mean))
+        return negative_binomial_tail(k, self.mean, self.size, upper)
 
 
 class BetaBinomial(CountLaw):
@@ -148,6 +149,12 @@ class BetaBinomial(CountLaw):
     def _sample(self, n: int, rng: np.random.Generator) -> Array:
         probability = self._rate.sample(n, rng)
         return rng.binomial(self.trials.astype(np.int64), probability).astype(np.float64)
+
+
+def poisson_draws(rate: Array, rng: np.random.Generator) -> Array:
+    """Draw; the noise of rates beyond the generator's integers is lost in rounding and left out."""
+    drawable = np.minimum(rate, 1e18)
+    return np.where(rate > drawable, rate, rng.poisson(drawable).astype(np.float64))
 
 
 def _beta_exceeds(first: Array, second: Array, complement: bool) -> Array:

@@ -45,8 +45,11 @@ class MonotoneGaussian(Law):
     def _quantile(self, q: float) -> Array:
         return self._value(self.location + self.spread * ndtri(q))
 
+    def at_scores(self, z: npt.ArrayLike) -> Array:  # noqa: D102
+        return self._value(self.location + self.spread * np.asarray(z))
+
     def _sample(self, n: int, rng: np.random.Generator) -> Array:
-        return self._value(self.location + self.spread * rng.standard_normal((n, len(self))))
+        return self.at_scores(rng.standard_normal((n, len(self))))
 
 
 class Normal(MonotoneGaussian):

@@ -25,6 +25,31 @@ def reach(curvature: Array) -> Array:
     return 0.5 * (ratio + np.sqrt(ratio) * np.sqrt(ratio + 8))
 
 
+def ends(drop: Callable[[Array], Array], outer: Array) -> tuple[Array, Array]:
+    """Where exp(-drop) is over on the left and on the right of 0, tightened from -outer and outer by bisection."""
+
+    def end(outer: Array) -> Array:
+        inner = np.zeros_like(outer)
+        for _ in range(8):
+            middle = 0.5 * (inner + outer)
+            deep = drop(middle) > _DEPTH
+            inner, outer = np.where(deep, inner, middle), np.where(deep, middle, outer)
+        return outer
+
+    return end(-outer), end(outer)
+
+
+def node_groups(steps: Array) -> Iterator[tuple[npt.NDArray[np.intp], int]]:
+    """Rows that need about the same number of steps, with that number, as many as stay in cache."""
+    half_octaves = np.ceil(2 * np.log2(np.maximum(steps, 16.0))).astype(np.intp)
+    for half_octave in np.unique(half_octaves):
+        rows = np.flatnonzero(half_octaves == half_octave)
+        nodes = int(np.ceil(2 ** (half_octave / 2)))
+        block = max(1, CACHED // nodes)
+        for start in range(0, len(rows), block):
+            yield rows[start : start + block], nodes
+
+
 class Trapezoid:
     """Trapezoid rule for exp(-drop(u)), drop convex with drop(0) = 0, on nodes fitted to each row.
 
@@ -35,17 +60,8 @@ class Trapezoid:
     def __init__(self, drop: Callable[[Array], Array], outer: Array, nodes: int = 128) -> None:
         self.drop = drop
         self.nodes = nodes
-        self.left = self._end(-outer)
-        right = self._end(outer)
+        self.left, right = ends(drop, outer)
         self.step = (right - self.left) / (nodes - 1)
-
-    def _end(self, outer: Array) -> Array:
-        inner = np.zeros_like(outer)
-        for _ in range(8):
-            middle = 0.5 * (inner + outer)
-            deep = self.drop(middle) > _DEPTH
-            inner, outer = np.where(deep, inner, middle), np.where(deep, middle, outer)
-        return outer
 
     def log_integral(self) -> Array:
         """Log of the integral of exp(-drop)."""

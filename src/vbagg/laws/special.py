@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammainc, gammaincc, gammaincinv, gammaln, ndtr, ndtri
+from scipy.special import betainc, betaincc, gammainc, gammaincc, gammaincinv, gammaln, ndtr, ndtri
 
 from .base import Array
 
@@ -76,6 +76,22 @@ def negative_binomial_log_mass(y: Array, mean: Array, size: Array) -> Array:
     remainder = stirling_remainder(total) - stirling_remainder(size) - stirling_remainder(positive)
     smooth = deviance + remainder - 0.5 * (LOG_2PI + np.log(positive) + np.log1p(positive / size))
     return np.where(y > 0, smooth, np.where(y == 0, empty, -np.inf))
+
+
+def negative_binomial_tail(k: Array, mean: Array, size: Array, upper: bool) -> Array:
+    """P(count > k) if ``upper`` else P(count <= k), for whole k >= 0; variance mean + mean^2 / size."""
+    k, mean, size = np.broadcast_arrays(k, mean, size)
+    tail = np.empty(k.shape)
+    poisson = size > 1e12 * (k + 1)
+    tail[poisson] = gamma_tail(k[poisson] + 1, mean[poisson], not upper)
+    # of p and 1 - p the smaller one, which keeps its digits
+    for chosen, swap in ((~poisson & (mean <= size), False), (~poisson & (mean > size), True)):
+        counts, sizes, means = k[chosen] + 1, size[chosen], mean[chosen]
+        if swap:
+            tail[chosen] = (betaincc if upper else betainc)(sizes, counts, sizes / (sizes + means))
+        else:
+            tail[chosen] = (betainc if upper else betaincc)(counts, sizes, means / (sizes + means))
+    return tail
 
 
 def gamma_tail(shape: Array, x: Array, upper: bool) -> Array:

@@ -55,8 +55,12 @@ class SquaredNormal(Law):
             root[rows] = _folded_quantile(self.location[rows], self.spread[rows], q)
         return root**2
 
+    def at_scores(self, z: npt.ArrayLike) -> Array:
+        """Squares of Gaussians with scores ``z``, increasing in them where the Gaussian is positive."""
+        return (self.location + self.spread * np.asarray(z)) ** 2
+
     def _sample(self, n: int, rng: np.random.Generator) -> Array:
-        return (self.location + self.spread * rng.standard_normal((n, len(self)))) ** 2
+        return self.at_scores(rng.standard_normal((n, len(self))))
 
 
 def _folded_cdf(u: Array, a: Array) -> Array:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc, betaincc, betaincinv
+from scipy.special import betainc, betaincc, betainccinv, betaincinv, gammainccinv, gammaincinv, ndtr
 
 from .base import Array, Law, moments, require, require_positive, require_spread
 from .special import (
@@ -39,6 +39,9 @@ class MatchedLaw(Law):
     def _smooth_quantile(self, q: float) -> Array: ...
 
     @abstractmethod
+    def _smooth_scores(self, z: Array) -> Array: ...
+
+    @abstractmethod
     def _smooth_sample(self, n: int, rng: np.random.Generator) -> Array: ...
 
     def _mean(self) -> Array:
@@ -52,6 +55,9 @@ class MatchedLaw(Law):
 
     def _quantile(self, q: float) -> Array:
         return np.where(self._fixed, self._centre, self._smooth_quantile(q))
+
+    def at_scores(self, z: npt.ArrayLike) -> Array:  # noqa: D102
+        return np.where(self._fixed, self._centre, self._smooth_scores(np.asarray(z, dtype=np.float64)))
 
     def _sample(self, n: int, rng: np.random.Generator) -> Array:
         return np.where(self._fixed, self._centre, self._smooth_sample(n, rng))
@@ -89,6 +95,11 @@ class Gamma(MatchedLaw):
 
     def _smooth_quantile(self, q: float) -> Array:
         return gamma_quantile(self._shape, q) * self._unit
+
+    def _smooth_scores(self, z: Array) -> Array:
+        # from the nearer tail, where probabilities are accurate
+        lower = gammaincinv(self._shape, ndtr(np.minimum(z, 0.0)))
+        return np.where(z < 0, lower, gammainccinv(self._shape, ndtr(-np.maximum(z, 0.0)))) * self._unit
 
     def _smooth_sample(self, n: int, rng: np.random.Generator) -> Array:
         return rng.standard_gamma(self._shape, (n, len(self))) * self._unit
@@ -138,6 +149,11 @@ class Beta(MatchedLaw):
 
     def _smooth_quantile(self, q: float) -> Array:
         return betaincinv(self._alpha, self._beta, q)
+
+    def _smooth_scores(self, z: Array) -> Array:
+        lower = betaincinv(self._alpha, self._beta, ndtr(np.minimum(z, 0.0)))
+        upper = betainccinv(self._alpha, self._beta, ndtr(-np.maximum(z, 0.0)))
+        return np.where(z < 0, lower, upper)
 
     def _smooth_sample(self, n: int, rng: np.random.Generator) -> Array:
         return rng.beta(self._alpha, self._beta, (n, len(self)))

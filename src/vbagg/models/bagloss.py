@@ -19,7 +19,7 @@ import numpy as np
 from vbagg import manifold as manifolds
 from vbagg.bags import Bags
 from vbagg.chunks import round_up
-from vbagg.likelihoods import Likelihood
+from vbagg.likelihoods.base import Facts, Likelihood
 from vbagg.manifold import Manifold
 from vbagg.models.functions import LatentFunction
 from vbagg.priors import LogPrior
@@ -36,7 +36,7 @@ class FlatBags:
     weight: Any
     known: Any
     y: Any
-    aux: Any
+    facts: Any
     similar: Any = None
     """(n, k) features whose products say how alike individuals are, None without that term."""
 
@@ -57,7 +57,8 @@ class BagLoss:
         f = self.function.apply(state["weights"], state["parameters"], data.X[rows])
         rate = batch["inside"] * data.weight[rows] * self.link.value(f + data.known[rows])
         T = jax.ops.segment_sum(rate.astype(jnp.float64), slot, len(bag))
-        return self.likelihood.log_prob(data.y[bag], T, data.aux[bag], state["parameters"].likelihood), f
+        facts = {name: values[bag] for name, values in data.facts.items()}
+        return self.likelihood.log_prob(data.y[bag], T, facts, state["parameters"].likelihood), f
 
     def loss(self, state: Any, constants: Any, data: FlatBags, batch: dict[str, Any]) -> jax.Array:
         """The loss."""
@@ -115,10 +116,10 @@ class Batches:
         return {"rows": rows, "slot": slot, "inside": inside, "bag": positions.astype(np.int32)}
 
 
-def flat_bags(bags: Bags, known: np.ndarray, y: np.ndarray, aux: np.ndarray, similar: Any = None) -> FlatBags:
+def flat_bags(bags: Bags, known: np.ndarray, y: np.ndarray, facts: Facts, similar: Any = None) -> FlatBags:
     """Bags in standard units, rows in float32."""
     X, weight, known = (np.asarray(values, np.float32) for values in (bags.X, bags.weight, known))
-    return FlatBags(X, weight, known, y, aux, similar)
+    return FlatBags(X, weight, known, y, facts, similar)
 
 
 def mean_log_prob(objective: BagLoss, bags: Bags, data: FlatBags) -> Callable[[Any], float]:

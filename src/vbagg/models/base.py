@@ -10,7 +10,7 @@ import numpy as np
 
 from vbagg.bags import Bags
 from vbagg.errors import NotFittedError
-from vbagg.likelihoods import Likelihood
+from vbagg.likelihoods.base import Likelihood
 from vbagg.posterior import PointEstimate, Posterior
 
 
@@ -88,8 +88,8 @@ class BagModel(Estimator):
     _fitted: FittedState
 
     def posterior(self, X: Any, offset: Any = None) -> Any:
-        """Posterior of the rate of individuals with these features."""
-        return self._checked().posterior(X, offset)
+        """Posterior of the rate of individuals with these features, or of those of bags (in the order of `bags.X`)."""
+        return self._checked().posterior(X.X if isinstance(X, Bags) else X, offset)
 
     def posterior_bags(self, bags: Bags, offset: Any = None) -> Any:
         """Posterior of each bag's expected total."""
@@ -101,9 +101,7 @@ class BagModel(Estimator):
 
     def predict(self, bags: Bags, trials: Any = None, offset: Any = None) -> np.ndarray:
         """Expected output of each bag."""
-        if self._checked().likelihood.name == "binomial":
-            return self.predictive_bags(bags, trials, offset).mean
-        return self.posterior_bags(bags, offset).mean
+        return self.predictive_bags(bags, trials, offset).mean
 
     def score(self, bags: Bags, y: Any, trials: Any = None, offset: Any = None) -> float:
         """Mean log predictive density of the outputs of bags."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from vbagg.bags import Bags
 from vbagg.inputs import some_bags
-from vbagg.likelihoods import Likelihood, get_likelihood
+from vbagg.likelihoods import get_likelihood
+from vbagg.likelihoods.base import Likelihood
+from vbagg.likelihoods.estimate import estimate_noise
+from vbagg.links import get_link
 from vbagg.models import setup
 from vbagg.models.base import BagModel
 from vbagg.models.frame import check_is_bags
@@ -50,14 +51,14 @@ class ConstantFitted:
         """Totals of bags taken as new ones."""
         _no_offset(offset)
         check_is_bags(bags)
-        share = np.ones(len(bags)) if self.likelihood.name == "binomial" else bags.totals()
+        share = np.ones(len(bags)) if self.likelihood.needs_trials else bags.totals()
         return PointEstimate(self.rate_scale * share)
 
     def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
         """Noise of the outputs of new bags."""
         totals = self.posterior_bags(bags, offset).mean
-        aux = setup.predictive_auxiliary(bags, self.likelihood, trials)
-        return noise_alone(self.likelihood, totals, self.likelihood.links[0], aux, self.noise)
+        facts = setup.predictive_facts(bags, self.likelihood, trials)
+        return noise_alone(self.likelihood, totals, get_link(self.likelihood.links[0]), facts, self.noise)
 
 
 class Constant(BagModel):
@@ -82,10 +83,10 @@ class Constant(BagModel):
         likelihood = get_likelihood(self.likelihood)
         check_is_bags(bags)
         values, n_trials = setup.check_outputs(bags, y, trials, likelihood)
-        exposure = bags.totals() if n_trials is None else n_trials
+        exposure = likelihood.exposure(bags, n_trials)
         rate = float(values.sum() / exposure.sum())
         totals = rate * exposure if n_trials is None else np.full(len(bags), rate)
-        noise = _fit_noise(likelihood, values, totals, setup.auxiliary(bags, likelihood, n_trials))
+        noise = estimate_noise(likelihood, values, totals, likelihood.facts(bags, n_trials))
         # a bag without trials has the overall rate
         rates = np.divide(values, exposure, out=np.full(len(bags), rate), where=exposure > 0)
         self._fitted = ConstantFitted(likelihood, rate, bags.labels.tolist(), rates, noise, bags.n_features)
@@ -94,6 +95,14 @@ class Constant(BagModel):
     def posterior(self, X: Any, offset: Any = None, bag: Any = None) -> PointEstimate:
         """Rate of individuals: the overall one, or that of the training bags whose labels `bag` are given."""
         fitted = self._checked()
+        if isinstance(X, Bags):
+            known = set(fitted.labels)
+            rates = PointEstimate(np.full(X.n_individuals, fitted.rate_scale))
+            inside = np.array([label in known for label in X.labels])[X.bag]
+            if inside.any():
+                own = self.posterior(X.X[inside], offset, X.labels[X.bag][inside])
+                rates.mean[inside] = own.mean
+            return rates
         if bag is None:
             return fitted.posterior(X, offset)
         _no_offset(offset)
@@ -110,26 +119,6 @@ class Constant(BagModel):
     def bag_rates_(self) -> np.ndarray:
         """Rate of each training bag, in label order."""
         return self._checked().bag_rates
-
-
-def _fit_noise(likelihood: Likelihood, y: np.ndarray, totals: np.ndarray, aux: np.ndarray) -> dict[str, float]:
-    """The single noise parameter, if any, that makes the outputs most likely."""
-    names = list(likelihood.start())
-    if not names:
-        return {}
-    from scipy.optimize import minimize_scalar
-
-    (name,) = names
-    scale = float(np.mean((y - totals) ** 2 / aux)) if name == "tau" else 1.0
-    with jax.enable_x64(True):
-        observed, expected, second = (jnp.asarray(values) for values in (y, totals, aux))
-
-        def loss(log_value: float) -> float:
-            return -float(jnp.sum(likelihood.log_prob(observed, expected, second, {name: jnp.asarray(log_value)})))
-
-        centre = np.log(max(scale, 1e-300))
-        found = minimize_scalar(loss, bounds=(centre - 15, centre + 15), method="bounded", options={"xatol": 1e-8})
-    return {name: float(np.exp(found.x))}
 
 
 def _no_offset(offset: Any) -> None:

@@ -1,8 +1,8 @@
-"""A fitted latent function: everything that predictions need, and nothing of the training data."""
+"""A fitted latent function: everything that predictions need, and of the training data only outputs by bag."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,23 +13,20 @@ import numpy as np
 
 from vbagg.bags import Bags
 from vbagg.chunks import Chunk, make_chunks
+from vbagg.conditioning import BagState, condition, observe
 from vbagg.elbo import Parameters, Spec
+from vbagg.errors import unknown_name
 from vbagg.features import Basis, compiled_basis
 from vbagg.inference import Gaussian
+from vbagg.kernels import White
 from vbagg.laws import Law, Mixture
-from vbagg.likelihoods import Likelihood
+from vbagg.likelihoods.base import Likelihood
 from vbagg.models import setup
 from vbagg.models.frame import Frame, drop_inert
-from vbagg.posterior import (
-    RATE_LAWS,
-    TOTAL_LAWS,
-    BagPosterior,
-    Posterior,
-    bag_moments,
-    draw_bags,
-    draw_rows,
-    row_marginals,
-)
+from vbagg.observed import Observed
+from vbagg.posterior import BagPosterior, Posterior, bag_moments, draw_rows, row_marginals
+
+BAG_EFFECTS = ("risk", "reporting")
 
 
 @dataclass(frozen=True)
@@ -56,27 +53,33 @@ class Member:
         """What a prediction takes."""
         return self.spec, self.basis, self.q.mu, self.q.factor
 
+    @property
+    def white(self) -> float:
+        """Variance of the individual effect."""
+        pairs = zip(self.spec.feature_map.components, self.parameters.kernel, strict=True)
+        return float(sum(np.exp(values["variance"]) for component, values in pairs if isinstance(component, White)))
+
     def learnt(self, rate_scale: float) -> dict[str, float]:
         """Likelihood parameters in the user's units."""
-        return in_users_units(self.parameters.likelihood, rate_scale)
+        return self.spec.likelihood.in_users_units(self.parameters.likelihood, rate_scale)
 
-
-def in_users_units(log_parameters: Mapping[str, Any], rate_scale: float) -> dict[str, float]:
-    """Likelihood parameters from their logarithms in the units of training."""
-    values = {name: float(np.exp(value)) for name, value in log_parameters.items()}
-    if "tau" in values:
-        values["tau"] *= rate_scale**2
-    return values
+    def smoothed(self, mean: np.ndarray, white: float) -> np.ndarray:
+        """Latent value whose rate is the mean over individual effects of the variance `white`."""
+        if not white:
+            return mean
+        link = self.spec.link
+        return np.asarray(link.inverse(np.asarray(link.mean(jnp.asarray(mean), jnp.full(mean.shape, white)))))
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Units and the members of the posterior."""
+    """Units, the members of the posterior, and the outputs that it was fitted to."""
 
     members: tuple[Member, ...]
     frame: Frame
     residual: str
     random_state: int
+    observed: Observed
 
     @property
     def spec(self) -> Spec:
@@ -97,75 +100,124 @@ class Fitted:
         """Likelihood parameters of the first member in the user's units."""
         return self.members[0].learnt(self.rate_scale)
 
-    def posterior(self, X: Any, offset: Any) -> Posterior:
-        """Posterior of the rate of individuals."""
+    def posterior(self, X: Any, offset: Any, smooth: bool = False, bag_effect: str = "risk") -> Posterior:
+        """Posterior of the rate of individuals; those of training bags are conditioned on their bag's output."""
+        if bag_effect not in BAG_EFFECTS:
+            raise unknown_name("bag_effect", bag_effect, BAG_EFFECTS)
+        if isinstance(X, Bags):
+            return self._individuals_of_bags(X, offset, smooth, bag_effect == "risk")
         rows = self.frame.rows(X)
-        link, scale = self.spec.link, self.rate_scale
         known = self.frame.known_of_rows(offset, len(rows))
 
         def law(member: Member) -> Law:
+            white = member.white if smooth else 0.0
             mean, variance = row_marginals(*member.state, rows, known, member.single)
-            return RATE_LAWS[link.name](mean, np.sqrt(variance), scale=scale)
+            return self._rates(member, mean, variance - white, white)
 
         def draw(member: Member, n: int, seed: int) -> np.ndarray:
-            return scale * draw_rows(*member.state, rows, known, n, seed)
+            white = member.white if smooth else 0.0
+            return self.rate_scale * draw_rows(*member.state, rows, known, n, seed, white)
 
         return Posterior(self._mixed(law), self._mixed_draws(draw))
 
-    def posterior_bags(self, bags: Bags, offset: Any) -> BagPosterior:
-        """Posterior of the totals of bags."""
-        return self._bag_posterior(self._bag_chunks(bags, offset))
-
-    def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
-        """Law of a new output of each bag."""
-        likelihood, link = self.likelihood, self.spec.link.name
-        self.frame.check_bags(bags)
-        aux = setup.predictive_auxiliary(bags, likelihood, trials)
-        chunks = self._bag_chunks(bags, offset)
+    def _individuals_of_bags(self, bags: Bags, offset: Any, smooth: bool, risk: bool) -> Posterior:
+        plan = self._plan(bags, offset, all_rows=True)
+        states: dict[int, tuple[BagState, np.ndarray]] = {}
 
         def law(member: Member) -> Law:
-            M, V, _ = bag_moments(*member.state, chunks)
-            return likelihood.predictive(M, V, link, aux, member.learnt(self.rate_scale))
-
-        def draw(member: Member, n: int, seed: int) -> np.ndarray:
-            totals = draw_bags(*member.state, chunks, n, seed)
-            return likelihood.simulate(totals, aux, member.learnt(self.rate_scale), np.random.default_rng([seed, 1]))
-
-        return Posterior(self._mixed(law), self._mixed_draws(draw))
-
-    def _bag_chunks(self, bags: Bags, offset: Any) -> list[Chunk]:
-        self.frame.check_bags(bags)
-        used, rows_offset = drop_inert(bags, offset)
-        ones = np.ones(len(bags))
-        ready, known = self.frame.standardised(used, rows_offset)
-        n_columns = max(len(member.q.mu) for member in self.members)
-        return make_chunks(ready, ones, ones, known, self.residual, random_state=self.random_state, n_columns=n_columns)
-
-    def _bag_posterior(self, chunks: list[Chunk]) -> BagPosterior:
-        moments: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-
-        def law(member: Member) -> Law:
-            moments[id(member)] = M, V, _ = bag_moments(*member.state, chunks)
-            return TOTAL_LAWS[self.spec.link.name].from_moments(M, V)
-
-        def draw(member: Member, n: int, seed: int) -> np.ndarray:
-            return draw_bags(*member.state, chunks, n, seed)
+            white = member.white if smooth else 0.0
+            state = observe(*member.state, plan.chunks(member), member.parameters, risk)
+            mean, variance, gain = condition(*member.state, plan.chunks(member), state, white)
+            states[id(member)] = state, gain
+            return self._rates(member, mean, variance, white)
 
         mixed = self._mixed(law)
+
+        def draw(member: Member, n: int, seed: int) -> np.ndarray:
+            white = member.white if smooth else 0.0
+            state, gain = states[id(member)]
+            ready, known = plan.ready, plan.known
+            scores = _Scores(member, bag_moments(*member.state, plan.chunks(member))[3], state, n, seed)
+
+            def adjust(bag: int, f: np.ndarray, v: np.ndarray) -> np.ndarray:
+                if not plan.seen[bag]:
+                    return f
+                rows = slice(ready.starts[bag], ready.starts[bag + 1])
+                return _with_total(member.spec.link, f, gain[rows], ready.weight[rows], scores.of(bag, v))
+
+            rates = draw_rows(*member.state, ready.X, known, n, seed, white, ready.starts, adjust)
+            return self.rate_scale * rates
+
+        return Posterior(mixed, self._mixed_draws(draw))
+
+    def posterior_bags(self, bags: Bags, offset: Any) -> BagPosterior:
+        """Posterior of the totals of bags; those of training bags are conditioned on their output."""
+        plan = self._plan(bags, offset)
+        link = self.spec.link
+        found: dict[int, _Totals] = {}
+
+        def law(member: Member) -> Law:
+            found[id(member)] = own = _Totals(member, plan)
+            return own.law
+
+        mixed = self._mixed(law)
+
+        def draw(member: Member, n: int, seed: int) -> np.ndarray:
+            return found[id(member)].draw(n, seed)
 
         def covariance() -> np.ndarray:
             total = np.zeros((len(mixed), len(mixed)))
             for member in self.members:
-                M, V, directions = moments[id(member)]
-                root = directions @ member.q.factor
+                own = found[id(member)]
+                M = own.law.mean
                 with jax.enable_x64(True):
-                    mean, first_order = jnp.asarray(M), jnp.asarray(root @ root.T)
-                    within = np.array(self.spec.link.total_covariance(mean[:, None], mean[None, :], first_order))
-                within[np.diag_indices_from(within)] = V
+                    mean, first_order = jnp.asarray(M), jnp.asarray(own.first_order)
+                    within = np.array(link.total_covariance(mean[:, None], mean[None, :], first_order))
+                within[np.diag_indices_from(within)] = own.law.std**2
                 total += member.weight * (within + np.outer(M - mixed.mean, M - mixed.mean))
             return total
 
         return BagPosterior(mixed, self._mixed_draws(draw), covariance)
+
+    def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
+        """Distribution of a new output of each bag, taken as a new bag."""
+        likelihood = self.likelihood
+        self.frame.check_bags(bags)
+        facts = setup.predictive_facts(bags, likelihood, trials)
+        plan = self._plan(bags, offset, recognise=False)
+        found: dict[int, _Totals] = {}
+
+        def law(member: Member) -> Law:
+            found[id(member)] = own = _Totals(member, plan)
+            return likelihood.predictive(own.law, facts, member.learnt(self.rate_scale))
+
+        mixed = self._mixed(law)
+
+        def draw(member: Member, n: int, seed: int) -> np.ndarray:
+            totals, rng = found[id(member)].draw(n, seed), np.random.default_rng([seed, 1])
+            return likelihood.simulate(totals, facts, member.learnt(self.rate_scale), rng)
+
+        return Posterior(mixed, self._mixed_draws(draw))
+
+    def _rates(self, member: Member, mean: np.ndarray, variance: np.ndarray, white: float) -> Law:
+        sd = np.sqrt(np.maximum(variance, 0.0))
+        return member.spec.link.rate_law(member.smoothed(mean, white), sd, scale=self.rate_scale)
+
+    def _plan(self, bags: Bags, offset: Any, all_rows: bool = False, recognise: bool = True) -> _Plan:
+        """Bags in the units of training, with the outputs of those that are recognised."""
+        self.frame.check_bags(bags)
+        used, rows_offset = drop_inert(bags, offset)
+        at = self.observed.recognise(used, rows_offset) if recognise else np.full(len(bags), -1)
+        seen, place = at >= 0, np.maximum(at, 0)
+        y = np.where(seen, self.observed.y[place], np.nan)
+        trials = None if self.observed.trials is None else np.where(seen, self.observed.trials[place], 1.0)
+        facts = self.likelihood.facts(used, trials, self.rate_scale) if seen.any() else {}
+        if all_rows and used is not bags:
+            used, rows_offset = bags, _row_offset(bags, offset)
+        ready, known = self.frame.standardised(used, rows_offset)
+        n_columns = max(len(member.q.mu) for member in self.members)
+        options = {"residual": self.residual, "random_state": self.random_state, "n_columns": n_columns}
+        return _Plan(ready, known, y, facts, options)
 
     def _mixed(self, law: Callable[[Member], Law]) -> Law:
         with jax.enable_x64(True):
@@ -185,3 +237,100 @@ class Fitted:
             return np.random.default_rng([seed, 3]).permutation(np.concatenate(parts)) if len(parts) > 1 else parts[0]
 
         return mixed
+
+
+def _row_offset(bags: Bags, offset: Any) -> np.ndarray:
+    return np.zeros(bags.n_individuals) if offset is None else bags.align_rows(offset, "offset")
+
+
+class _Plan:
+    """Bags that are predicted: rows in standard units, outputs where known (else NaN), and their chunks."""
+
+    def __init__(self, ready: Bags, known: np.ndarray, y: np.ndarray, facts: Any, options: dict[str, Any]) -> None:
+        self.ready, self.known, self.y, self.facts, self.options = ready, known, y, facts, options
+        self._chunks: dict[bool, list[Chunk]] = {}
+
+    @property
+    def seen(self) -> np.ndarray:
+        """(b) whether the output is known."""
+        return np.isfinite(self.y)
+
+    def chunks(self, member: Member) -> list[Chunk]:
+        """Padded arrays in the precision of a member's features."""
+        if member.single not in self._chunks:
+            precision = np.float32 if member.single else np.float64
+            self._chunks[member.single] = make_chunks(
+                self.ready, self.y, self.facts, self.known, precision=precision, **self.options
+            )
+        return self._chunks[member.single]
+
+
+class _Totals:
+    """Distribution of the totals of bags by one member: a law, joint draws, first-order covariances."""
+
+    def __init__(self, member: Member, plan: _Plan) -> None:
+        link, chunks = member.spec.link, plan.chunks(member)
+        self.member, self.state = member, None
+        M, V_q, s, directions = bag_moments(*member.state, chunks)
+        self.directions = directions @ member.q.factor
+        if plan.seen.any():
+            self.state = observe(*member.state, chunks, member.parameters, risk=True)
+            self.law = link.rate_law(self.state.mean, np.sqrt(self.state.total_variance))
+            kept = self.state.kept
+        else:
+            self.law = link.total_law.from_moments(M, V_q + s)
+            kept = np.ones(len(M))
+        # change of the total per standard normal of the weights
+        slope = np.asarray(link.coordinate_slope(jnp.asarray(M)) / link.coordinate_slope(jnp.asarray(self.law.mean)))
+        self._roots = (kept * slope)[:, None] * self.directions
+        self._explained = np.sqrt(V_q / (V_q + s))
+
+    @property
+    def first_order(self) -> np.ndarray:
+        """Covariance (b, b) of totals through the weights, to first order."""
+        return self._roots @ self._roots.T
+
+    def draw(self, n: int, seed: int) -> np.ndarray:
+        """Joint draws (n, b): the marginal distributions are those of the law, the weights make them go together."""
+        rng = np.random.default_rng(seed)
+        length = np.linalg.norm(self.directions, axis=1)
+        unit = self.directions / np.where(length > 0, length, 1.0)[:, None]
+        common = rng.standard_normal((n, unit.shape[1])) @ unit.T
+        own = np.random.default_rng([seed, 4]).standard_normal(common.shape)
+        share = self._explained if self.state is None else self.state.share_of_weights
+        return self.law.at_scores(share * common + np.sqrt(1 - share**2) * own)
+
+
+class _Scores:
+    """Draws of `h` of each bag that go with draws of the weights."""
+
+    def __init__(self, member: Member, directions: np.ndarray, state: BagState, n: int, seed: int) -> None:
+        self.member, self.state = member, state
+        root = directions @ member.q.factor
+        length = np.linalg.norm(root, axis=1)
+        self.directions = directions / np.where(length > 0, length, 1.0)[:, None]
+        self.own = np.random.default_rng([seed, 4]).standard_normal((len(directions), n))
+
+    def of(self, bag: int, v: np.ndarray) -> np.ndarray:
+        """`h` (n) of a bag for weights (m, n)."""
+        state = self.state
+        common = self.directions[bag] @ (v - self.member.q.mu[:, None])
+        by_weights = state.kept[bag] * np.sqrt(state.kappa[bag]) * common
+        return state.mean[bag] + by_weights + np.sqrt(state.variance[bag]) * self.own[bag]
+
+
+def _with_total(link: Any, f: np.ndarray, gain: np.ndarray, weight: np.ndarray, h: np.ndarray) -> np.ndarray:
+    """Draws of `f` (rows, n) moved along `gain` until the total of each draw is `Psi(h)`: Matheron's rule."""
+    wanted = np.asarray(link.value(h))
+    along = gain[:, None] if np.any(gain * weight > 0) else np.ones((len(f), 1))
+    for _ in range(8):
+        rates, slopes = jax.jvp(link.value, (jnp.asarray(f),), (jnp.broadcast_to(along, f.shape),))
+        total, change = weight @ np.asarray(rates), weight @ np.asarray(slopes)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # in the coordinate of the total, where it is nearly linear
+            step = (h - link.inverse(total)) / (np.asarray(link.coordinate_slope(jnp.asarray(total))) * change)
+        step = np.clip(np.nan_to_num(step), -3.0, 3.0)
+        f = f + along * step
+        if np.all(np.abs(total - wanted) <= 1e-9 * np.abs(wanted)):
+            break
+    return f

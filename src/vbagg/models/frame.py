@@ -26,9 +26,9 @@ class Frame:
     named: bool
 
     @classmethod
-    def fit(cls, bags: Bags, y: np.ndarray, link: Link, trials: np.ndarray | None) -> Frame:
-        """Scales of bags without zero-weight rows and their outputs."""
-        rate_scale, base = overall_rate(bag_weights(bags, link), y, link, trials)
+    def fit(cls, bags: Bags, y: np.ndarray, link: Link, exposure: np.ndarray) -> Frame:
+        """Scales of bags without zero-weight rows and their outputs, which are rates times `exposure`."""
+        rate_scale, base = link.units(y, exposure)
         return cls(link, Scaler.fit(bags), rate_scale, base, bags.feature_names, bags.named)
 
     def rows(self, X: Any) -> np.ndarray:
@@ -39,8 +39,7 @@ class Frame:
 
     def known(self, offset: np.ndarray) -> np.ndarray:
         """Known part of `f` per row, in the units in which `f` is learnt."""
-        unit = {"identity": self.rate_scale, "square": np.sqrt(self.rate_scale)}.get(self.link.name, 1.0)
-        return self.base + offset / unit
+        return self.base + offset / self.link.latent_unit(self.rate_scale)
 
     def known_of_rows(self, offset: Any, n: int) -> np.ndarray:
         """The same for a user's offset of `n` individuals, None for zero."""
@@ -82,26 +81,10 @@ def drop_inert(bags: Bags, offset: Any) -> tuple[Bags, np.ndarray]:
 
 
 def bag_weights(bags: Bags, link: Link) -> Bags:
-    """Bags as they enter `T`: the logistic link averages, so its weights sum to one in each bag."""
-    if link.name != "logistic":
+    """Bags as they enter `T`: where totals are averages, weights sum to one in each bag."""
+    if not link.averages:
         return bags
     return bags.with_arrays(weight=bags.weight / bags.totals()[bags.bag])
-
-
-def overall_rate(bags: Bags, y: np.ndarray, link: Link, trials: np.ndarray | None) -> tuple[float, float]:
-    """Scale of the rate, so that `f` is of order one, and the known part of the mean of `f`."""
-    total = bags.totals()
-    if link.name == "logistic":
-        assert trials is not None
-        p = (y.sum() + 0.5) / (trials.sum() + 1)
-        return 1.0, float(np.log(p / (1 - p)))
-    if link.name == "identity":
-        rate = float(total @ y / (total @ total))
-        spread = float(np.sqrt(np.mean((y / total - rate) ** 2)))
-        scale = spread if spread > 1e-9 * abs(rate) else abs(rate) or 1.0
-        return scale, rate / scale
-    rate = float(max(y.sum(), 0.5) / total.sum())
-    return rate, 1.0 if link.name == "square" else 0.0
 
 
 def _check_offset(offset: Any, n: int) -> np.ndarray:

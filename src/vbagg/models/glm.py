@@ -10,26 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.bags import Bags
-from vbagg.errors import unknown_name
-from vbagg.likelihoods import Likelihood, get_likelihood
+from vbagg.likelihoods import get_likelihood
+from vbagg.likelihoods.base import Likelihood
 from vbagg.links import Link, get_link
 from vbagg.models import setup
 from vbagg.models.bagpixel import bag_means
 from vbagg.models.base import BagModel
 from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.glm_fit import LEAST_NOISE, Design, estimate
-from vbagg.posterior import RATE_LAWS, BagPosterior, Posterior
+from vbagg.posterior import BagPosterior, Posterior
 
 if TYPE_CHECKING:
     import pandas as pd
-
-LINK_OF = {
-    "poisson": "exp",
-    "negative_binomial": "exp",
-    "exponential": "exp",
-    "normal": "identity",
-    "binomial": "logistic",
-}
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,7 @@ class GLMFitted:
         """Posterior of the rate of individuals, as if the relation between bags held within bags."""
         rows = self.frame.rows(X)
         known, Z = self.frame.known_of_rows(offset, len(rows)), with_ones(rows[:, self.columns])
-        law = RATE_LAWS[self.frame.link.name](*self._predictor(Z, known), scale=self.rate_scale)
+        law = self.frame.link.rate_law(*self._predictor(Z, known), scale=self.rate_scale)
 
         def draw(n: int, seed: int) -> np.ndarray:
             return self._draw(Z, known, np.full(len(Z), self.rate_scale), n, seed)
@@ -67,7 +59,7 @@ class GLMFitted:
         """Posterior of the totals of bags: the rate at their mean covariates times their weight."""
         Z, known, weight = self._of_bags(bags, offset)
         mean, sd = self._predictor(Z, known)
-        law = RATE_LAWS[self.frame.link.name](mean, sd, scale=weight)
+        law = self.frame.link.rate_law(mean, sd, scale=weight)
         far = ~np.isfinite(law.std)
         if far.any():
             raise ValueError(
@@ -89,12 +81,13 @@ class GLMFitted:
     def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
         """Law of a new output of each bag: noise and uncertain coefficients."""
         totals = self.posterior_bags(bags, offset)
-        aux = setup.predictive_auxiliary(bags, self.likelihood, trials)
-        law = self.likelihood.predictive(totals.mean, totals.std**2, self.frame.link.name, aux, self.noise)
+        facts = setup.predictive_facts(bags, self.likelihood, trials)
+        total = self.frame.link.total_law.from_moments(totals.mean, totals.std**2)
+        law = self.likelihood.predictive(total, facts, self.noise)
 
         def draw(n: int, seed: int) -> np.ndarray:
             rng = np.random.default_rng([seed, 1])
-            return self.likelihood.simulate(totals.sample(n, seed), aux, self.noise, rng)
+            return self.likelihood.simulate(totals.sample(n, seed), facts, self.noise, rng)
 
         return Posterior(law, draw)
 
@@ -150,10 +143,7 @@ class BagGLM(BagModel):
     @property
     def link(self) -> str:
         """Name of the link that goes with the likelihood."""
-        name = get_likelihood(self.likelihood).name
-        if name not in LINK_OF:
-            raise unknown_name("likelihood", name, LINK_OF)
-        return LINK_OF[name]
+        return get_likelihood(self.likelihood).links[0]
 
     def fit(self, bags: Bags, y: Any, trials: Any = None, offset: Any = None, progress: Any = None) -> Self:
         """Regress bag outputs on bag means.
@@ -174,9 +164,9 @@ class BagGLM(BagModel):
         link = get_link(self.link)
         data = setup.training_data(bags, y, trials, offset, likelihood, link)
         columns = self._columns(data.bags)
-        frame = _bag_frame(data, link, columns)
-        aux = setup.auxiliary(data.bags, likelihood, data.trials)
-        design = Design(*regressors(frame, columns, data.bags, data.offset), data.y, aux)
+        frame = _bag_frame(data, likelihood, link, columns)
+        facts = likelihood.facts(data.bags, data.trials)
+        design = Design(*regressors(frame, columns, data.bags, data.offset), data.y, facts)
         beta, precision, noise = estimate(likelihood, link, design, self.ridge, (LEAST_NOISE * frame.rate_scale) ** 2)
         self._fitted = GLMFitted(frame, likelihood, columns, beta, np.linalg.inv(precision), noise)
         return self
@@ -191,8 +181,7 @@ class BagGLM(BagModel):
 
         fitted = self._checked()
         frame, columns = fitted.frame, list(fitted.columns)
-        unit = frame.rate_scale if frame.link.name == "identity" else 1.0
-        level = np.log(frame.rate_scale) if frame.link.name == "exp" else 0.0
+        unit, level = frame.link.latent_unit(frame.rate_scale), frame.link.latent_shift(frame.rate_scale)
         to_user = np.diag(np.concatenate([[1.0], 1 / frame.scaler.scale[columns]])) * unit
         to_user[0, 1:] = -unit * frame.scaler.centre[columns] / frame.scaler.scale[columns]
         shift = np.zeros(len(columns) + 1)
@@ -228,17 +217,12 @@ def regressors(
     frame: Frame, columns: tuple[int, ...], bags: Bags, offset: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of the regression, the known part of the linear predictor and the weight of each bag."""
-    total = bags.totals()
-    if frame.link.name == "exp":
-        highest = offset.max()
-        mean_offset = highest + np.log(bags.sum_by_bag(bags.weight * np.exp(offset - highest)) / total)
-    else:
-        mean_offset = bags.sum_by_bag(bags.weight * offset) / total
+    mean_offset = frame.link.mean_offset(bags, offset)
     ready, known = frame.standardised(bag_means(bags), mean_offset)
     return with_ones(ready.X[:, columns]), known, ready.weight
 
 
-def _bag_frame(data: setup.TrainingData, link: Link, columns: tuple[int, ...]) -> Frame:
+def _bag_frame(data: setup.TrainingData, likelihood: Likelihood, link: Link, columns: tuple[int, ...]) -> Frame:
     """Units of bag means; a column whose means do not vary is an error."""
     means = bag_means(data.bags)
     flat = [j for j in columns if means.X[:, j].std() <= 1e-9 * data.frame.scaler.scale[j]]
@@ -248,4 +232,4 @@ def _bag_frame(data: setup.TrainingData, link: Link, columns: tuple[int, ...]) -
             f"Every column of a GLM must vary between bags; column {name!r} has the same mean in all of them"
             f" ({len(flat)} such columns). Drop it."
         )
-    return Frame.fit(means, data.y, link, data.trials)
+    return Frame.fit(means, data.y, link, likelihood.exposure(means, data.trials))

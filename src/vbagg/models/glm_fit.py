@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.errors import ConvergenceWarning
-from vbagg.likelihoods import Likelihood
+from vbagg.likelihoods.base import Facts, Learnt, Likelihood
+from vbagg.likelihoods.estimate import estimate_noise
 from vbagg.links import Link
 
 MOST_STEPS = 100
@@ -27,7 +28,7 @@ class Design(NamedTuple):
     known: np.ndarray
     weight: np.ndarray
     y: np.ndarray
-    aux: np.ndarray
+    facts: Facts
 
 
 def estimate(
@@ -35,47 +36,22 @@ def estimate(
 ) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
     """Coefficients, their precision and the noise, each given the other until both stay."""
     beta = np.zeros(design.Z.shape[1])
-    noise = likelihood.start()
-    if "tau" in noise:
-        noise = {"tau": max(_residual_variance(link, design, beta, 1.0), least_tau)}
+
+    def noise_at(beta: np.ndarray, spent: float) -> Learnt:
+        found = estimate_noise(likelihood, design.y, _totals(link, design, beta), design.facts, spent)
+        return {name: max(value, least_tau) if name == "tau" else value for name, value in found.items()}
+
+    noise = noise_at(beta, 1.0)
     for _ in range(MOST_STEPS):
         beta, precision = _scoring(likelihood, link, design, beta, noise, ridge)
         if not noise:
             return beta, precision, noise
         before = noise
-        if "tau" in noise:
-            free = len(beta) - ridge * float(np.trace(np.linalg.inv(precision)))
-            noise = {"tau": max(_residual_variance(link, design, beta, free), least_tau)}
-        else:
-            noise = _likeliest(likelihood, link, design, beta, noise)
+        noise = noise_at(beta, len(beta) - ridge * float(np.trace(np.linalg.inv(precision))))
         if all(abs(np.log(noise[name] / before[name])) < 1e-7 for name in noise):
             return beta, precision, noise
     warnings.warn("The noise of the GLM has not converged; drop covariates.", ConvergenceWarning, stacklevel=3)
     return beta, precision, noise
-
-
-def _likeliest(
-    likelihood: Likelihood, link: Link, design: Design, beta: np.ndarray, noise: dict[str, float]
-) -> dict[str, float]:
-    """The single noise parameter that makes the outputs most likely, for known coefficients."""
-    from scipy.optimize import minimize_scalar
-
-    (name,) = noise
-    eta = design.known + design.Z @ beta
-    with jax.enable_x64(True):
-        found = minimize_scalar(
-            lambda log_value: -float(_terms(likelihood, link, eta, *design[2:], {name: np.float64(log_value)})[0]),
-            bounds=(-15.0, 15.0),
-            method="bounded",
-            options={"xatol": 1e-8},
-        )
-    return {name: float(np.exp(found.x))}
-
-
-def _residual_variance(link: Link, design: Design, beta: np.ndarray, n_coefficients: float) -> float:
-    """The Normal's `tau`: residual sum of squares over the residual degrees of freedom."""
-    squares = (design.y - _totals(link, design, beta)) ** 2 / design.aux
-    return float(squares.sum() / max(len(squares) - n_coefficients, 1.0))
 
 
 def _scoring(
@@ -113,15 +89,15 @@ def _scoring(
 
 
 @partial(jax.jit, static_argnames=("likelihood", "link"))
-def _terms(likelihood: Likelihood, link: Link, eta: Any, weight: Any, y: Any, aux: Any, noise: Any) -> tuple:
+def _terms(likelihood: Likelihood, link: Link, eta: Any, weight: Any, y: Any, facts: Any, noise: Any) -> tuple:
     """Log density of all bags, its derivatives by each linear predictor, and their Fisher information."""
 
     def log_density(eta: jax.Array) -> jax.Array:
-        return jnp.sum(likelihood.log_prob(y, weight * link.value(eta), aux, noise))
+        return jnp.sum(likelihood.log_prob(y, weight * link.value(eta), facts, noise))
 
     value, score = jax.value_and_grad(log_density)(eta)
     rate, slope = jax.jvp(link.value, (eta,), (jnp.ones_like(eta),))
-    return value, score, likelihood.fisher(weight * rate, aux, noise) * (weight * slope) ** 2
+    return value, score, likelihood.fisher(weight * rate, facts, noise) * (weight * slope) ** 2
 
 
 def _totals(link: Link, design: Design, beta: np.ndarray) -> np.ndarray:

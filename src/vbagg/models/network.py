@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vbagg.elbo import Parameters
-from vbagg.likelihoods import Likelihood
+from vbagg.likelihoods.base import Likelihood
 from vbagg.manifold import Manifold
 from vbagg.models import setup
 from vbagg.models.functions import LatentFunction, Network
@@ -52,6 +52,11 @@ class ManifoldNN(PointModel):
     ) -> tuple[LatentFunction, Parameters, Parameters, LogPrior]:
         if not (isinstance(self.hidden, int) and self.hidden >= 1):
             raise ValueError(f"`hidden` must be a whole number >= 1; got {self.hidden!r}.")
-        start = {name: np.log(value) for name, value in likelihood.start().items()}
+        start = {name: np.log(prior.median) for name, prior in likelihood.priors().items()}
         flags = Parameters((), dict.fromkeys(start, True), ())
-        return Network(self.hidden), Parameters((), start, ()), flags, make_log_prior((), "default", self.link)
+        return (
+            Network(self.hidden),
+            Parameters((), start, ()),
+            flags,
+            make_log_prior((), "default", likelihood, data.frame.link),
+        )

@@ -7,7 +7,7 @@ from typing import Any
 
 from vbagg.elbo import Parameters
 from vbagg.kernels import Kernel, Prior
-from vbagg.likelihoods import Likelihood
+from vbagg.likelihoods.base import Likelihood
 from vbagg.manifold import Manifold
 from vbagg.models import setup
 from vbagg.models.functions import LandmarkFunction, LatentFunction
@@ -58,5 +58,5 @@ class Nystrom(PointModel):
             LandmarkFunction(spec.feature_map),
             start,
             setup.trainable(components, start, learn_landmarks),
-            make_log_prior(components, self.priors, data.frame.link.name),
+            make_log_prior(components, self.priors, likelihood, data.frame.link),
         )

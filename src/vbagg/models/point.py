@@ -16,13 +16,13 @@ from vbagg.bags import Bags
 from vbagg.chunks import round_up
 from vbagg.elbo import Parameters
 from vbagg.inference import Adam, Descent, Run, Status, get_inference
-from vbagg.likelihoods import Likelihood, get_likelihood
-from vbagg.links import get_link
+from vbagg.likelihoods import get_likelihood
+from vbagg.likelihoods.base import Facts, Likelihood
+from vbagg.links import Link, get_link
 from vbagg.manifold import Manifold
 from vbagg.models import setup
 from vbagg.models.bagloss import BagLoss, Batches, flat_bags, manifold_terms, mean_log_prob
 from vbagg.models.base import BagModel
-from vbagg.models.fitted import in_users_units
 from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.functions import LatentFunction
 from vbagg.posterior import PointEstimate, Posterior
@@ -49,7 +49,7 @@ class PointFitted:
 
     def learnt(self) -> dict[str, float]:
         """Likelihood parameters in the user's units."""
-        return in_users_units(self.parameters.likelihood, self.rate_scale)
+        return self.likelihood.in_users_units(self.parameters.likelihood, self.rate_scale)
 
     def posterior(self, X: Any, offset: Any) -> PointEstimate:
         """Rates of individuals."""
@@ -66,8 +66,8 @@ class PointFitted:
     def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
         """Law of a new output of each bag as if the rates were known: noise alone."""
         totals = self.posterior_bags(bags, offset).mean
-        aux = setup.predictive_auxiliary(bags, self.likelihood, trials)
-        return noise_alone(self.likelihood, totals, self.frame.link.name, aux, self.learnt())
+        facts = setup.predictive_facts(bags, self.likelihood, trials)
+        return noise_alone(self.likelihood, totals, self.frame.link, facts, self.learnt())
 
     def _rates(self, rows: np.ndarray, known: np.ndarray) -> np.ndarray:
         """`Psi(f)` of rows in standard units, in chunks."""
@@ -83,13 +83,13 @@ class PointFitted:
 
 
 def noise_alone(
-    likelihood: Likelihood, totals: np.ndarray, link: str, aux: np.ndarray, learnt: dict[str, float]
+    likelihood: Likelihood, totals: np.ndarray, link: Link, facts: Facts, learnt: dict[str, float]
 ) -> Posterior:
     """Law of outputs for known totals."""
-    law = likelihood.predictive(totals, np.zeros_like(totals), link, aux, learnt)
+    law = likelihood.predictive(link.total_law.from_moments(totals, np.zeros_like(totals)), facts, learnt)
 
     def draw(n: int, seed: int) -> np.ndarray:
-        return likelihood.simulate(np.tile(totals, (n, 1)), aux, learnt, np.random.default_rng(seed))
+        return likelihood.simulate(np.tile(totals, (n, 1)), facts, learnt, np.random.default_rng(seed))
 
     return Posterior(law, draw)
 
@@ -147,8 +147,8 @@ class PointModel(BagModel):
             similar, constants = manifold_terms(self.manifold, ready, covariates, self.random_state)
             constants["penalty"] = float(self.penalty)
             objective = BagLoss(function, likelihood, link, log_prior, "bag_kernel" in constants)
-            aux = setup.scaled_auxiliary(viewed, likelihood, data.trials, frame.rate_scale)
-            flat = flat_bags(ready, known, data.y, aux, similar)
+            facts = likelihood.facts(viewed, data.trials, frame.rate_scale)
+            flat = flat_bags(ready, known, data.y, facts, similar)
 
             def state(seed: int) -> Any:
                 weights = function.start(start, ready.n_features, seed + self.random_state)
@@ -200,8 +200,8 @@ class PointModel(BagModel):
         assert early_stop is not None
         used, offset = self._training_view(*drop_inert(early_stop[0], None))
         ready, known = frame.standardised(used, offset)
-        aux = setup.scaled_auxiliary(used, objective.likelihood, None, frame.rate_scale)
-        return mean_log_prob(objective, ready, flat_bags(ready, known, early_stop[0].align(early_stop[1]), aux))
+        facts = objective.likelihood.facts(used, None, frame.rate_scale)
+        return mean_log_prob(objective, ready, flat_bags(ready, known, early_stop[0].align(early_stop[1]), facts))
 
 
 def _validator(score: Callable | None, fitted: Callable[[Any], PointFitted]) -> Callable[[Any], float] | None:

@@ -17,17 +17,14 @@ from vbagg.features import FeatureMap
 from vbagg.inference.problem import LONG
 from vbagg.kernels import Kernel
 from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks
-from vbagg.likelihoods import Likelihood, Normal
+from vbagg.likelihoods.base import Facts, Likelihood
 from vbagg.links import Link
 from vbagg.models.base import FittedState
 from vbagg.models.frame import Frame, check_is_bags, drop_inert
-from vbagg.priors import TYPICAL_VARIANCE
 from vbagg.representatives import NUMBERS, Representatives
 from vbagg.scaling import Scaler
 
 RESIDUALS = ("auto", "exact", "diagonal", "subset")
-MEAN_SD = {"identity": 3.0, "exp": 3.0, "square": 1.0, "logistic": 3.0}
-"""Prior sd of the constant mean of `f`, in units in which the overall rate is of order one."""
 
 
 def default_kernel(bags: Bags) -> Kernel:
@@ -49,8 +46,8 @@ class TrainingData:
     offset: np.ndarray
     y: np.ndarray
     trials: np.ndarray | None
-    aux: np.ndarray
-    """Second number of each bag, see `auxiliary`."""
+    facts: Facts
+    """What the likelihood knows of each bag, in the units of training."""
     frame: Frame
 
 
@@ -61,15 +58,9 @@ def training_data(bags: Any, y: Any, trials: Any, offset: Any, likelihood: Likel
         raise ValueError(f"`bags` must hold at least 2 bags; got {len(bags)}. One total says nothing of variation.")
     used, rows_offset = drop_inert(bags, offset)
     values, n_trials = check_outputs(used, y, trials, likelihood)
-    frame = Frame.fit(used, values, link, n_trials)
-    aux = scaled_auxiliary(used, likelihood, n_trials, frame.rate_scale)
-    return TrainingData(used, rows_offset, values, n_trials, aux, frame)
-
-
-def scaled_auxiliary(bags: Bags, likelihood: Likelihood, trials: np.ndarray | None, rate_scale: float) -> np.ndarray:
-    """`auxiliary` in the units of training, where a learnt `tau` multiplies scaled weights."""
-    aux = auxiliary(bags, likelihood, trials)
-    return aux * rate_scale**2 if "tau" in likelihood.start() else aux
+    frame = Frame.fit(used, values, link, likelihood.exposure(used, n_trials))
+    facts = likelihood.facts(used, n_trials, frame.rate_scale)
+    return TrainingData(used, rows_offset, values, n_trials, facts, frame)
 
 
 def held_out_score(
@@ -85,10 +76,10 @@ def held_out_score(
         raise TypeError(f"`{name}` must be a pair (bags, y); got {type(held_out).__name__}.")
     bags, y = held_out
     frame.check_bags(bags)
-    if likelihood.name == "binomial":
-        raise ValueError(f"`{name}` cannot carry `trials`; compare binomial models with `score` instead.")
+    if likelihood.needs_trials:
+        raise ValueError(f"`{name}` cannot carry `trials`; compare {likelihood.name} models with `score` instead.")
     outputs, _ = check_outputs(bags, y, None, likelihood)
-    predictive_auxiliary(bags, likelihood, None)  # refuses what does not fit to these bags
+    predictive_facts(bags, likelihood, None)  # refuses what does not fit to these bags
 
     def score(fitted: FittedState) -> float:
         try:
@@ -114,61 +105,31 @@ def check_kernel(kernel: Any) -> None:
         raise TypeError(f"`kernel` must be a kernel such as vbagg.kernels.RBF(), or None; got {kernel!r}.")
 
 
-def check_trials(bags: Bags, trials: Any, likelihood: Likelihood) -> np.ndarray | None:
-    """Trials in label order; they go with the binomial and with nothing else."""
-    if trials is None:
-        return None
-    if likelihood.name != "binomial":
-        raise ValueError(f"`trials` goes with likelihood 'binomial'; got it with {likelihood.name!r}.")
-    return bags.align(trials, "trials")
-
-
 def check_outputs(bags: Bags, y: Any, trials: Any, likelihood: Likelihood) -> tuple[np.ndarray, np.ndarray | None]:
     """Outputs and trials in label order, refused if the likelihood cannot have produced them."""
-    values, n_trials = bags.align(y, "y"), check_trials(bags, trials, likelihood)
+    values, n_trials = bags.align(y, "y"), _aligned_trials(bags, trials, likelihood)
     likelihood.check_outputs(values, bags.labels, n_trials)
     return values, n_trials
 
 
-def predictive_auxiliary(bags: Bags, likelihood: Likelihood, trials: Any) -> np.ndarray:
-    """`auxiliary` of bags whose outputs are predicted."""
-    if likelihood.name == "binomial" and trials is None:
-        raise ValueError("likelihood 'binomial' needs `trials`: the number examined in each bag.")
-    return auxiliary(bags.drop_zero_weight(), likelihood, check_trials(bags, trials, likelihood))
+def predictive_facts(bags: Bags, likelihood: Likelihood, trials: Any) -> Facts:
+    """What the likelihood must know of bags whose outputs are predicted."""
+    return likelihood.facts(bags.drop_zero_weight(), _aligned_trials(bags, trials, likelihood))
 
 
-def auxiliary(bags: Bags, likelihood: Likelihood, trials: np.ndarray | None) -> np.ndarray:
-    """Second number of each bag: trials of the binomial, variance factor of the Normal, else one."""
-    if trials is not None:
-        return trials
-    if isinstance(likelihood, Normal):
-        if not likelihood.known:
-            return bags.weight_squares()
-        tau = known_variances(bags, likelihood.tau)
-        if not np.all(tau > 0):
-            at = int(np.flatnonzero(~(tau > 0))[0])
-            raise ValueError(f"`tau` must be positive; got {tau[at]:g} for bag {bags.labels[at]!r}.")
-        return bags.weight_squares() * tau
-    return np.ones(len(bags))
-
-
-def known_variances(bags: Bags, tau: Any) -> np.ndarray:
-    """The Normal's known `tau` per bag: a number, an array in label order, or a Series that holds all labels."""
-    if np.ndim(tau) == 0:
-        return np.full(len(bags), float(tau))
-    if hasattr(tau, "iloc") and tau.index.is_unique and set(bags.labels) <= set(tau.index):
-        tau = tau.loc[list(bags.labels)].to_numpy()
-    return bags.align(tau, "tau")
+def _aligned_trials(bags: Bags, trials: Any, likelihood: Likelihood) -> np.ndarray | None:
+    likelihood.check_trials(trials)
+    return None if trials is None else bags.align(trials, "trials")
 
 
 def start_parameters(spec: Spec, landmarks: Any, bags: Bags, scaler: Scaler, random_state: int) -> Parameters:
     """Starting values of all that is learnt, in standard units."""
     scaled = bags.with_arrays(X=scaler.forward(bags.X))
     components = spec.feature_map.components
-    share = TYPICAL_VARIANCE[spec.link.name] / max(1, sum(not c.exact_features for c in components))
+    share = spec.link.typical_variance / max(1, sum(c.needs_landmarks for c in components))
     log_params = tuple(component.initial_log_parameters(scaled.X, share) for component in components)
     chosen = component_landmarks(components, log_params, landmarks, scaled, scaler, random_state)
-    likelihood = {name: np.log(value) for name, value in spec.likelihood.start().items()}
+    likelihood = {name: np.log(prior.median) for name, prior in spec.likelihood.priors().items()}
     return Parameters(log_params, likelihood, chosen)
 
 
@@ -181,7 +142,7 @@ def component_landmarks(
     random_state: int,
 ) -> tuple[np.ndarray | None, ...]:
     """Landmarks of each additive component in its own columns, in standard units; None for exact features."""
-    needing = [i for i, component in enumerate(components) if not component.exact_features]
+    needing = [i for i, component in enumerate(components) if component.needs_landmarks]
     per_component = isinstance(choice, list | tuple)
     if per_component and len(choice) not in (len(needing), len(components)):
         raise ValueError(
@@ -238,15 +199,15 @@ def trainable(components: Sequence[Kernel], start: Parameters, learn_landmarks: 
 
 def joint_components(components: Sequence[Kernel]) -> tuple[Kernel, ...]:
     """Components with all that need landmarks merged into one sum, so that they share landmarks."""
-    exact = [c for c in components if c.exact_features]
-    rest = [c for c in components if not c.exact_features]
-    return (*exact, kernels.Sum(tuple(rest)) if len(rest) > 1 else rest[0]) if rest else tuple(exact)
+    without = [c for c in components if not c.needs_landmarks]
+    rest = [c for c in components if c.needs_landmarks]
+    return (*without, kernels.Sum(tuple(rest)) if len(rest) > 1 else rest[0]) if rest else tuple(without)
 
 
 def make_spec(components: tuple[Kernel, ...], likelihood: Likelihood, link: Link, approximation: str) -> Spec:
     """Static description of the model; the Normal's expectation is exact under every approximation."""
-    approximation = "matched" if likelihood.name == "normal" else approximation
-    return Spec(FeatureMap(components, MEAN_SD[link.name]), likelihood, link, approximation)
+    approximation = "matched" if likelihood.exact else approximation
+    return Spec(FeatureMap(components, link.mean_sd), likelihood, link, approximation)
 
 
 def representatives(

@@ -21,13 +21,17 @@ from vbagg.errors import ConvergenceWarning, unknown_name
 from vbagg.features import feature_count
 from vbagg.inference import Adam, Fit, Problem, Validator, average, get_inference, run_adam
 from vbagg.kernels import Kernel, Prior
-from vbagg.likelihoods import Likelihood, get_likelihood
+from vbagg.likelihoods import get_likelihood
+from vbagg.likelihoods.base import Likelihood
 from vbagg.links import Link, get_link
 from vbagg.models import setup
 from vbagg.models.base import BagModel
 from vbagg.models.fitted import Fitted, Member
+from vbagg.observed import Observed
+from vbagg.posterior import Posterior
 from vbagg.priors import make_log_prior
 from vbagg.progress import Report, reporting
+from vbagg.representatives import Representation
 
 DEFAULT_MEMORY = 2e9
 
@@ -121,15 +125,16 @@ class VBAgg(BagModel):
         inference = get_inference(self.inference)
         data = setup.training_data(bags, y, trials, offset, likelihood, link)
         used, frame = data.bags, data.frame
+        observed = Observed.of(used, data.offset, data.y, data.trials)
         components, learn_landmarks = setup.resolve_components(self.kernel, self.landmarks, used)
         spec = setup.make_spec(components, likelihood, link, self.approximation)
-        log_prior = make_log_prior(components, self.priors, link.name)
+        log_prior = make_log_prior(components, self.priors, likelihood, link)
         memory = DEFAULT_MEMORY if self.memory is None else float(self.memory)
         residual = uniform_residual(self.residual, used.sizes) if isinstance(inference, Adam) else self.residual
 
         def fitted(members: Sequence[tuple[float, Fit]]) -> Fitted:
             built = [Member(w, spec, fit.parameters, fit.q, fit.jitter, single) for w, fit in members]
-            return Fitted(tuple(built), frame, residual, self.random_state)
+            return Fitted(tuple(built), frame, residual, self.random_state, observed)
 
         if early_stop is not None and not isinstance(inference, Adam):
             raise ValueError("`early_stop` goes with inference 'adam'; 'newton' runs until it converges.")
@@ -146,7 +151,7 @@ class VBAgg(BagModel):
             chunked = partial(
                 make_chunks,
                 y=data.y,
-                aux=data.aux,
+                facts=data.facts,
                 random_state=self.random_state,
                 n_columns=n_columns,
                 tiled=not isinstance(inference, Adam),
@@ -159,9 +164,10 @@ class VBAgg(BagModel):
             problem = Problem(spec, chunks, start.landmarks, memory)
             if chosen is not None:
 
-                def search_among(fewer: Bags, own: np.ndarray) -> Problem:
+                def search_among(few: Representation) -> Problem:
                     pairs = "exact" if residual == "exact" else "auto"
-                    chunks = chunked(fewer, known=own, residual=pairs, passes=PASSES_OF_A_SEARCH)
+                    options = {"residual": pairs, "passes": PASSES_OF_A_SEARCH, "groups": few.groups}
+                    chunks = chunked(few.bags, known=few.known, **options)
                     return Problem(spec, chunks, start.landmarks, memory)
 
                 problem.represent(chosen, search_among)
@@ -183,6 +189,24 @@ class VBAgg(BagModel):
         if not fit.status.converged:
             warnings.warn(fit.status.message, ConvergenceWarning, stacklevel=2)
         return self
+
+    def posterior(self, X: Any, offset: Any = None, smooth: bool = False, bag_effect: str = "risk") -> Posterior:
+        """Posterior of the rate of individuals.
+
+        Parameters
+        ----------
+        X
+            Features of new individuals, or `Bags`. Of bags that the model was fitted to, recognised by label and
+            individuals, the rates are conditioned on the bag's own output; rows follow `bags.X`.
+        offset
+            Known term of `f` per row.
+        smooth
+            Leave out the individual effect (`kernels.White`): the mean rate of individuals with these features.
+        bag_effect
+            Whether the bag's own effect (negative binomial, beta-binomial) is part of the rates of its individuals,
+            `"risk"`, or only of how outputs are reported, `"reporting"`.
+        """
+        return self._checked().posterior(X, offset, smooth, bag_effect)
 
     @property
     def kernel_(self) -> Kernel:
@@ -230,7 +254,7 @@ class VBAgg(BagModel):
             if self._training_chunks is None:
                 raise AttributeError("elbo_mc_ needs the training data, which a loaded model does not hold.")
             best, spec = self._best, self._best.spec
-            if spec.likelihood.name != "normal":
+            if not spec.likelihood.exact:
                 spec = replace(spec, approximation="montecarlo", n_draws=512)
             with jax.enable_x64(True):
                 chunks = [replace(chunk, X=np.asarray(chunk.X, np.float64)) for chunk in self._training_chunks]

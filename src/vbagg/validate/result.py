@@ -10,6 +10,7 @@ import numpy as np
 
 from vbagg.errors import unknown_name
 from vbagg.inputs import some_bags
+from vbagg.likelihoods import get_likelihood
 from vbagg.validate import tables
 from vbagg.validate.verdict import verdict
 
@@ -139,8 +140,8 @@ class Validation:
         """The unit of rates in force."""
         if self.per is not None:
             return float(self.per)
-        if self.likelihood in ("binomial", "normal"):
-            return 100.0 if self.likelihood == "binomial" else 1.0
+        if (customary := self._of_likelihood("rates_per", None)) is not None:
+            return customary
         first = self.table.drop_duplicates("bag") if len(self.table) else self.table
         rate = first["y"].sum() / first["exposure"].sum() if len(first) else 1.0
         large = [unit for unit in UNITS if rate * unit >= 1]
@@ -168,7 +169,7 @@ class Validation:
         means with observed rates, `coverage_95` and `interval_score_95` of central intervals at each level. NaN where
         a model has no law.
         """
-        return tables.scores(self.rates(), self.table, self.models, self.likelihood)
+        return tables.scores(self.rates(), self.table, self.models, self._of_likelihood("counts", False))
 
     def coverage(self) -> pd.DataFrame:
         """Shares of bags inside central intervals, by model and level.
@@ -228,6 +229,14 @@ class Validation:
             Unit of rates, such as "cases per 1000 people".
         """
         return verdict(self, bags, outputs, unit)
+
+    @property
+    def outputs(self) -> str:
+        """What outputs are, in words."""
+        return self._of_likelihood("outputs", "values")
+
+    def _of_likelihood(self, name: str, otherwise: Any) -> Any:
+        return getattr(get_likelihood(self.likelihood), name) if self.likelihood else otherwise
 
     def _known(self, model: str | None) -> str:
         if model is None:

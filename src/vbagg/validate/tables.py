@@ -20,19 +20,18 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 COMPARED = ("crps", "nll", "absolute_error")
-COUNTS = ("poisson", "negative_binomial", "binomial")
 CHANCE = 0.95
 
 
-def scores(rates: pd.DataFrame, outputs: pd.DataFrame, models: Sequence[str], likelihood: str) -> pd.DataFrame:
+def scores(rates: pd.DataFrame, outputs: pd.DataFrame, models: Sequence[str], counts: bool) -> pd.DataFrame:
     """Mean scores by model."""
     import pandas as pd
 
-    rows = {name: _scores_of(_rows(rates, name), _rows(outputs, name), likelihood) for name in models}
+    rows = {name: _scores_of(_rows(rates, name), _rows(outputs, name), counts) for name in models}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
 
 
-def _scores_of(rates: pd.DataFrame, outputs: pd.DataFrame, likelihood: str) -> dict[str, float]:
+def _scores_of(rates: pd.DataFrame, outputs: pd.DataFrame, counts: bool) -> dict[str, float]:
     if not len(rates):
         return {"bags": 0}
     y, mean, median = (rates[name].to_numpy(float) for name in ("y", "mean", "median"))
@@ -40,7 +39,7 @@ def _scores_of(rates: pd.DataFrame, outputs: pd.DataFrame, likelihood: str) -> d
         "bags": len(rates),
         "mae": metrics.mae(y, median),
         "rmse": metrics.rmse(y, mean),
-        "log_rmse": _log_rmse(outputs, likelihood),
+        "log_rmse": _log_rmse(outputs, counts),
         "correlation": _correlation(y, mean),
         "rank_correlation": _correlation(_ranks(y), _ranks(mean)),
     }
@@ -54,9 +53,9 @@ def _scores_of(rates: pd.DataFrame, outputs: pd.DataFrame, likelihood: str) -> d
     return result
 
 
-def _log_rmse(outputs: pd.DataFrame, likelihood: str) -> float:
+def _log_rmse(outputs: pd.DataFrame, counts: bool) -> float:
     y, median = outputs["y"].to_numpy(float), outputs["median"].to_numpy(float)
-    half_a_case = 0.5 if likelihood in COUNTS else 0.0
+    half_a_case = 0.5 if counts else 0.0
     if np.any(y + half_a_case <= 0) or np.any(median + half_a_case <= 0):
         return np.nan
     return float(np.sqrt(metrics.log_mse(y, median, half_a_case)))

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vbagg.validate.tables import COUNTS
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -20,7 +18,7 @@ JUDGED = (0.95, 0.5)
 
 def verdict(validation: Validation, bags: str, outputs: str | None, unit: str) -> str:
     """Sentences about comparisons, intervals and what is missing."""
-    outputs = outputs or ("counts" if validation.likelihood in COUNTS else "values")
+    outputs = outputs or validation.outputs
     sentences = [_opening(validation, bags), *_failed(validation, bags)]
     n = int(validation.scores()["bags"].iloc[0])
     if n:

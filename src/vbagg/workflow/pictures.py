@@ -22,7 +22,6 @@ MAPS = ("input", "rate_mean", "rate_sd", "exceedance")
 VALIDATION = ("predicted", "calibration")
 COVARIATES = ("relevance", "dependence")
 LOG_SPREAD = 20.0
-SCALES = {"exp": "log rate", "square": "root of the rate", "logistic": "log odds"}
 SHORT = {
     "rate_sd": "Rate: standard deviation",
     "rate_interval_width": "Rate: width of the interval",
@@ -123,7 +122,7 @@ def _covariates(run: Run, prepared: Prepared, response: str, units: Units, into:
         return {}
     model = run.model(response)
     run.tell(f"{response}: relevance of covariates")
-    scale = SCALES.get(link_of(model), "rate")
+    scale = link_of(model).scale_name
     shares = diagnostics.plot_relevance(relevance(model, prepared), into / "relevance.png", scale=scale)
     curves = {}
     for at, name in enumerate(prepared.covariates):

@@ -14,7 +14,9 @@ from pydantic.fields import FieldInfo
 
 from vbagg.errors import did_you_mean
 from vbagg.files import written_whole
+from vbagg.likelihoods import REGISTERED
 
+Likelihood = Literal[tuple(REGISTERED)]  # type: ignore[valid-type]
 FILES = "files"
 """Marks fields that hold paths, which count from the folder of the TOML file."""
 FLAG = "flag"
@@ -64,13 +66,13 @@ class Data(Section):
 class Model(Section):
     """How rates are learnt."""
 
-    likelihood: Literal["poisson", "normal", "exponential", "negative_binomial", "binomial"] = Field(
-        default="negative_binomial", description="Law of a total given its mean."
-    )
+    likelihood: Likelihood = Field(default="negative_binomial", description="Distribution of a total given its mean.")
     link: Literal["exp", "square", "identity", "logistic"] = Field(
         default="exp", description="From the Gaussian process to the rate."
     )
-    trials: str | None = Field(default=None, description="Column with the numbers of trials (binomial only).")
+    trials: str | None = Field(
+        default=None, description="Column with the numbers of trials (binomial and beta_binomial only)."
+    )
     landmarks: int | None = Field(default=None, gt=0, description="Landmarks of each part of the kernel.")
     hyper: Literal["point", "average"] = Field(
         default="point", description="Whether kernel parameters are set to their best values or averaged over."

@@ -1,0 +1,210 @@
+"""Full Bayes beside the variational posterior: NUTS on small problems of the calibration classes.
+
+    python benchmarks/nuts.py [--cases name,...] [--seeds 1] [--bags 25] [--size 5] [--draws 1000] [--warmup 700]
+                              [--out benchmarks/results/nuts.json]
+
+Needs numpyro (`pip install numpyro`). The exact model: a dense, non-centred f over all individuals, kernel parameters
+with vbagg's default priors, the likelihood of bag totals as it is; two chains. Beside it `VBAgg` with its defaults and
+with landmarks at all individuals, parameters at their best and averaged. Compared are draws of the latent value of each
+individual (logarithm, logit or root of its rate): difference of means in sds of NUTS, ratio of sds (VBAgg / NUTS), and
+how often central intervals hold the truth. Only summaries are kept; a row that is there is not computed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from calibration import LEVELS, learnt, of_individuals
+from common import machine, timed, write_json
+from numpyro.diagnostics import summary
+from numpyro.infer import MCMC, NUTS
+from prior_class import CASES, LIKELIHOOD_PRIORS, DataSet, covariance, priors, simulate, standard_units
+
+import vbagg
+
+MAIN = "poisson-exp-1e2,poisson-square-1e2,nb-exp-1e2,normal-identity-1e2,binomial-logistic-1e2"
+MEAN_SD = {"identity": 3.0, "exp": 3.0, "square": 1.0, "logistic": 3.0}
+LATENT = {"exp": np.log, "square": np.sqrt, "identity": np.asarray, "logistic": lambda p: np.log(p / (1 - p))}
+RATE = {"exp": jnp.exp, "square": jnp.square, "identity": lambda f: f, "logistic": jax.nn.sigmoid}
+JITTER = 1e-6
+
+
+def units(data: DataSet) -> tuple[float, float]:
+    """Overall rate and the known part of the mean of f, as vbagg takes them."""
+    total, y = data.bags.totals(), data.y
+    if data.case.link == "logistic":
+        assert data.trials is not None
+        p = (y.sum() + 0.5) / (data.trials.sum() + 1)
+        return 1.0, float(np.log(p / (1 - p)))
+    if data.case.link == "identity":
+        rate = total @ y / (total @ total)
+        scale = float(np.sqrt(np.mean((y / total - rate) ** 2)))
+        return scale, float(rate / scale)
+    return float(y.sum() / total.sum()), 1.0 if data.case.link == "square" else 0.0
+
+
+def exact_model(data: DataSet) -> Any:
+    """The numpyro model; `rate` is that of each individual in the data's units."""
+    case, bags = data.case, data.bags
+    X = jnp.asarray(standard_units(bags, bags.X))
+    scale, base = units(data)
+    weight = bags.weight / bags.totals()[bags.bag] if case.link == "logistic" else bags.weight
+    collect = jnp.asarray(np.eye(len(bags))[bags.bag].T * weight)
+    squares, y = jnp.asarray(bags.weight_squares()), jnp.asarray(data.y)
+    names = {"negative_binomial": ["dispersion"], "normal": ["tau"]}.get(case.likelihood, [])
+
+    def parameter(name: str, median: float, log_sd: float, n: int) -> Any:
+        z = numpyro.sample(f"z_{name}", dist.Normal(jnp.zeros(n), 1.0).to_event(1))
+        return numpyro.deterministic(name, median * jnp.exp(log_sd * z))
+
+    def model() -> None:
+        p = {name: parameter(name, *prior) for name, prior in priors(case.link).items()}
+        own = {name: parameter(name, *LIKELIHOOD_PRIORS[name], 1)[0] for name in names}
+        mean = base + MEAN_SD[case.link] * numpyro.sample("z_mean", dist.Normal(0.0, 1.0))
+        K = covariance(p, X, jnp)
+        L = jnp.linalg.cholesky(K + JITTER * jnp.mean(jnp.diag(K)) * jnp.eye(len(X)))
+        z = numpyro.sample("z", dist.Normal(jnp.zeros(len(X)), 1.0).to_event(1))
+        rate = numpyro.deterministic("rate", scale * RATE[case.link](mean + L @ z))
+        T = collect @ rate
+        if case.likelihood == "poisson":
+            law = dist.Poisson(T)
+        elif case.likelihood == "negative_binomial":
+            law = dist.NegativeBinomial2(T, 1 / own["dispersion"])
+        elif case.likelihood == "normal":
+            law = dist.Normal(T, scale * jnp.sqrt(own["tau"] * squares))
+        elif case.likelihood == "binomial":
+            law = dist.BinomialProbs(T, jnp.asarray(data.trials).astype(int))
+        else:
+            law = dist.Exponential(1 / T)
+        numpyro.sample("y", law, obs=y)
+
+    return model
+
+
+def describe(draws: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
+    """Mean, sd and coverage of draws (s, n) of latent values."""
+    tails = [0.5 + sign * level / 2 for level in LEVELS for sign in (-1, 1)]
+    ends = np.quantile(draws, tails, axis=0).reshape(len(LEVELS), 2, -1)
+    inside = ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean(axis=1)
+    return {"mean": draws.mean(axis=0), "sd": draws.std(axis=0), "coverage": inside.tolist()}
+
+
+def sampled(data: DataSet, draws: int, warmup: int, truth: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Latent values by NUTS, and what to tell of the run."""
+    kernel = NUTS(exact_model(data), target_accept_prob=0.9)
+    chains = MCMC(
+        kernel, num_warmup=warmup, num_samples=draws, num_chains=2, chain_method="sequential", progress_bar=False
+    )
+    with timed() as clock:
+        chains.run(jax.random.PRNGKey(0), extra_fields=("num_steps", "diverging"))
+        found = {name: np.asarray(value) for name, value in chains.get_samples(group_by_chain=True).items()}
+    rate = found["rate"].clip(1e-300) if data.case.link != "identity" else found["rate"]
+    latent = LATENT[data.case.link](rate)
+    health, extra = summary({"f": latent}, group_by_chain=True)["f"], chains.get_extra_fields()
+    values = describe(latent.reshape(-1, latent.shape[-1]), truth)
+    known = [*priors(data.case.link), *LIKELIHOOD_PRIORS]
+    logs = {name: np.log(found[name]).reshape(-1, found[name].shape[-1]) for name in known if name in found}
+    return values, {
+        "seconds": vars(clock),
+        "ess_f_10_50": np.quantile(health["n_eff"], [0.1, 0.5]).tolist(),
+        "share_of_f_with_ess_400": float(np.mean(health["n_eff"] > 400)),
+        "r_hat_f_max": float(health["r_hat"].max()),
+        "divergences": int(extra["diverging"].sum()),
+        "steps_per_draw": float(extra["num_steps"].mean()),
+        "log_parameters": {k: [v.mean(axis=0).tolist(), v.std(axis=0).tolist()] for k, v in logs.items()},
+        "coverage": values["coverage"],
+        "mean_sd": float(values["sd"].mean()),
+        "rmse": float(np.sqrt(np.mean((values["mean"] - truth) ** 2))),
+    }
+
+
+def compared(data: DataSet, options: dict[str, Any], exact: dict[str, Any], truth: np.ndarray) -> dict[str, Any]:
+    """A fit of VBAgg beside NUTS."""
+    model = vbagg.VBAgg(data.case.likelihood, data.case.link, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with timed() as clock:
+            data.fit(model)
+        posterior, asked = of_individuals(model, data.bags)
+        draws = LATENT[data.case.link](posterior.sample(4000))
+    own = describe(draws, truth)
+    shift, ratio = (own["mean"] - exact["mean"]) / exact["sd"], own["sd"] / exact["sd"]
+    return {
+        "asked_by": asked,
+        "coverage": own["coverage"],
+        "shift_median_abs": float(np.median(np.abs(shift))),
+        "shift_90_abs": float(np.quantile(np.abs(shift), 0.9)),
+        "shift_mean": float(shift.mean()),
+        "sd_ratio_10_50_90": np.quantile(ratio, [0.1, 0.5, 0.9]).tolist(),
+        "mean_sd": float(own["sd"].mean()),
+        "rmse": float(np.sqrt(np.mean((own["mean"] - truth) ** 2))),
+        "log_parameters": {name: np.log(value).tolist() for name, value in learnt(model)[0].items()},
+        "fit": vars(clock),
+    }
+
+
+def one_row(case: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    data = simulate(CASES[case], seed, options.bags, options.size, 2)
+    truth = LATENT[data.case.link](data.rate)
+    exact, told = sampled(data, options.draws, options.warmup, truth)
+    all_rows = [data.bags.X[:, 0:2], data.bags.X[:, 2:4]]
+    row = {"case": case, "seed": seed, "bags": options.bags, "size": options.size, "nuts": told, "vbagg": {}}
+    for name, landmarks in (("default", None), ("all", all_rows)):
+        for hyper in ("point", "average"):
+            chosen = {"landmarks": landmarks, "hyper": hyper}
+            row["vbagg"][f"{name} {hyper}"] = compared(data, chosen, exact, truth)
+    return row
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """One line per problem and method."""
+    lines = [f"{'case':24s} seed {'method':16s} |shift| med 90%  sd ratio 10 50 90    50 80 90 95    rmse"]
+    for row in rows:
+        for name, s in {"nuts": row["nuts"], **row["vbagg"]}.items():
+            inside = " ".join(f"{100 * c:.0f}" for c in s["coverage"])
+            beside = " " * 34
+            if name != "nuts":
+                ratio = " ".join(f"{r:.2f}" for r in s["sd_ratio_10_50_90"])
+                beside = f"{s['shift_median_abs']:9.2f} {s['shift_90_abs']:5.2f}     {ratio:14s}"
+            lines.append(f"{row['case']:24s} {row['seed']:4d} {name:16s}{beside}  {inside:14s} {s['rmse']:.3f}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", default=MAIN)
+    parser.add_argument("--seeds", default="1")
+    parser.add_argument("--bags", type=int, default=25)
+    parser.add_argument("--size", type=int, default=5)
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--warmup", type=int, default=700)
+    parser.add_argument("--out", default="benchmarks/results/nuts.json")
+    options = parser.parse_args()
+    numpyro.enable_x64()
+    path = Path(options.out)
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    done = {(row["case"], row["seed"], row["bags"], row["size"]) for row in rows}
+    print(vbagg.__file__, flush=True)
+    for case in options.cases.split(","):
+        for seed in map(int, options.seeds.split(",")):
+            if (case, seed, options.bags, options.size) in done:
+                continue
+            rows.append(one_row(case, seed, options))
+            content = {"levels": LEVELS, "vbagg": vbagg.__file__, "numpyro": numpyro.__version__, "machine": machine()}
+            write_json(path, {**content, "rows": rows})
+            told = {k: v for k, v in rows[-1]["nuts"].items() if k not in ("log_parameters", "coverage")}
+            print(case, seed, told, flush=True)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Positive outputs with an exponential distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from vbagg import laws
+from vbagg.likelihoods.base import Array, Facts, Learnt, Lemma1, Likelihood, Parameters
+from vbagg.likelihoods.checks import check_nonnegative
+
+LEAST_SPREAD = 1e-12
+
+
+@dataclass(frozen=True)
+class Exponential(Likelihood):
+    """`y` exponential with mean `T`."""
+
+    name = "exponential"
+    links = ("exp",)
+    bounds = ("reciprocal",)
+    refused: ClassVar[dict[str, str]] = {
+        "square": "E[1/f^2] is infinite for Gaussian f, and so is E[1/T] of a bag whose covariance has rank two"
+        " or less, so the objective would not exist; use 'exp'",
+        "identity": "an exponential mean cannot be negative; use 'exp'",
+        "logistic": "a mean is not bounded by one; use 'exp'",
+    }
+
+    def check_outputs(self, y: np.ndarray, labels: Any, trials: np.ndarray | None) -> None:  # noqa: D102
+        check_nonnegative(y, labels, "an exponential output")
+
+    def log_prob(self, y: Array, T: Array, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:  # noqa: D102
+        # 1/T gamma with shape a = 2 + 1/spread: Lomax with scale b = (a - 1) T
+        a = 2 + 1 / jnp.maximum(jnp.asarray(spread), LEAST_SPREAD)
+        scale = (a - 1) * T
+        return jnp.log(a / (a - 1)) - jnp.log(T) - (a + 1) * jnp.log1p(y / scale)
+
+    def variance(self, T: Any, facts: Facts, p: Parameters) -> Any:  # noqa: D102
+        return T**2
+
+    def bound(self, y: Array, M: Array, lower: Lemma1, facts: Facts, p: Parameters) -> Array:  # noqa: D102
+        return -y * lower.reciprocal - jnp.log(M)
+
+    def predictive(self, total: laws.Law, facts: Facts, learnt: Learnt) -> laws.Law:  # noqa: D102
+        return laws.ExponentialLogNormal.from_moments(total.mean, total.std**2)
+
+    def simulate(self, T: np.ndarray, facts: Facts, learnt: Learnt, rng: np.random.Generator) -> np.ndarray:  # noqa: D102
+        return rng.exponential(T)
+
+    def support(self, facts: Facts) -> tuple[Any, Any]:  # noqa: D102
+        return 0.0, np.inf
