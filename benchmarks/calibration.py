@@ -6,10 +6,13 @@
 
 60 bags of 10 individuals for training and 30 new bags, see `prior_class.py`. A row of the result is one data set; rows
 are written one by one, and those that are there are not computed again. Rates, their errors and interval scores are in
-units of the mean rate. `objective_gap` is the profile objective (ELBO at its best q + log prior) at the true parameters
-minus that of the fit, from a second fit with all parameters fixed at the truth and the same landmarks; minus half the
-number of parameters is ideal. `true_parameters` are the scores of that second fit, which is made for the first
-`--truth` sets of a case only: fixed values are compiled into the functions of a fit, so that each takes seconds.
+units of the mean rate. Where bags have effects of their own, scores are against rates without them, and under
+`..._with_bag_effect` against rates times effects.
+
+`objective_gap` is the profile objective (ELBO at its best q + log prior) at the true parameters minus that of the fit,
+from a second fit with all parameters fixed at the truth and the same landmarks; minus half the number of parameters is
+ideal. `true_parameters` are the scores of that second fit, which is made for the first `--truth` sets of a case only:
+fixed values are compiled into the functions of a fit, so that each takes seconds.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +67,14 @@ def scores(truth: np.ndarray, law: Any, unit: float) -> dict[str, Any]:
     return found
 
 
-def of_individuals(model: vbagg.VBAgg, bags: vbagg.Bags) -> tuple[Any, str]:
-    """Posterior of the individuals of training bags: given their own bags' totals, if the model can do that."""
+def of_individuals(model: vbagg.VBAgg, bags: vbagg.Bags, bag_effect: str = "reporting") -> tuple[Any, str]:
+    """Posterior of the individuals of training bags: given their own bags' totals, if the model can do that.
+
+    `bag_effect` says whether a bag's own effect belongs to its individuals ("risk") where the model has that choice.
+    """
+    choice = {"bag_effect": bag_effect} if "bag_effect" in signature(model.posterior).parameters else {}
     try:
-        return model.posterior(bags), "bags"
+        return model.posterior(bags, **choice), "bags"
     except (TypeError, ValueError):
         return model.posterior(bags.X), "X"
 
@@ -77,19 +85,22 @@ def all_scores(model: vbagg.VBAgg, data: DataSet) -> dict[str, Any]:
     own, asked = of_individuals(model, data.bags)
     pit = np.clip(own.cdf(data.rate), 0, 1)
     trials = {} if data.new_trials is None else {"trials": data.new_trials}
-    expected = data.totals()
+    expected, totals = data.totals(), model.posterior_bags(data.bags)
+    size = float(np.mean(np.abs(expected)))
     found = {
         "individuals": scores(data.rate, own, unit),
         "pit": np.histogram(pit, bins=10, range=(0, 1))[0].tolist(),
         "asked_by": asked,
-        "bags": scores(expected, model.posterior_bags(data.bags), float(np.mean(np.abs(expected)))),
+        "bags": scores(expected, totals, size),
         "new_individuals": scores(data.new_rate, model.posterior(data.new_bags.X), unit),
         "new_outputs": scores(
             data.new_y, model.predictive_bags(data.new_bags, **trials), float(np.mean(np.abs(data.new_y)))
         ),
     }
     if data.case.effect:
-        found["individuals_with_bag_effect"] = scores(data.rate * data.effect[data.bags.bag], own, unit)
+        with_effect, _ = of_individuals(model, data.bags, "risk")
+        found["individuals_with_bag_effect"] = scores(data.rate * data.effect[data.bags.bag], with_effect, unit)
+        found["bags_with_bag_effect"] = scores(expected * data.effect, totals, size)
     return found
 
 
@@ -125,7 +136,7 @@ def at_truth(model: vbagg.VBAgg, data: DataSet, options: dict[str, Any]) -> tupl
     true = {**parameters, **of_likelihood}
     unmatched = [name for name in {**found, **true} if not (name in found and name in true)]
     own, best = ({k: v for k, v in values.items() if k not in unmatched} for values in (true, found))
-    gap = other.elbo_ + log_prior(case.link, own) - model.elbo_ - log_prior(case.link, best)
+    gap = other.elbo_ + log_prior(case, own) - model.elbo_ - log_prior(case, best)
     return other, gap, unknown + unmatched
 
 
@@ -231,9 +242,9 @@ def main() -> None:
     done = {(r["case"], r["seed"], r["hyper"], r["quick"], json.dumps(r["model"])) for r in rows}
     print(vbagg.__file__, flush=True)
     cases = chosen_cases(options.cases)
-    for link in sorted({case.link for case in cases}):
-        if changed := check_priors(link):
-            print(f"{link}: the default priors of vbagg differ from those of the data sets: {', '.join(changed)}")
+    for case in cases:
+        if changed := check_priors(case):
+            print(f"{case.name}: the default priors of vbagg differ from those of the data sets: {', '.join(changed)}")
     for case in cases:
         jax.clear_caches()  # compiled functions of fixed parameters pile up
         for seed in range(2 if options.quick else options.sets):

@@ -3,7 +3,7 @@
     python benchmarks/nuts.py [--cases name,...] [--seeds 1] [--bags 25] [--size 5] [--draws 1000] [--warmup 700]
                               [--out benchmarks/results/nuts.json]
 
-Needs numpyro (`pip install numpyro`). The exact model: a dense, non-centred f over all individuals, kernel parameters
+Needs numpyro (`pip install numpyro`). The exact model: a dense f over all individuals, kernel parameters
 with vbagg's default priors, the likelihood of bag totals as it is; two chains. Beside it `VBAgg` with its defaults and
 with landmarks at all individuals, parameters at their best and averaged. Compared are draws of the latent value of each
 individual (logarithm, logit or root of its rate): difference of means in sds of NUTS, ratio of sds (VBAgg / NUTS), and
@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ import numpyro.distributions as dist
 from calibration import LEVELS, learnt, of_individuals
 from common import machine, timed, write_json
 from numpyro.diagnostics import summary
-from numpyro.infer import MCMC, NUTS
+from numpyro.infer import MCMC, NUTS, init_to_median
 from prior_class import CASES, LIKELIHOOD_PRIORS, DataSet, covariance, priors, simulate, standard_units
 
 import vbagg
@@ -52,42 +54,106 @@ def units(data: DataSet) -> tuple[float, float]:
     return float(y.sum() / total.sum()), 1.0 if data.case.link == "square" else 0.0
 
 
-def exact_model(data: DataSet) -> Any:
-    """The numpyro model; `rate` is that of each individual in the data's units."""
-    case, bags = data.case, data.bags
-    X = jnp.asarray(standard_units(bags, bags.X))
-    scale, base = units(data)
-    weight = bags.weight / bags.totals()[bags.bag] if case.link == "logistic" else bags.weight
-    collect = jnp.asarray(np.eye(len(bags))[bags.bag].T * weight)
-    squares, y = jnp.asarray(bags.weight_squares()), jnp.asarray(data.y)
-    names = {"negative_binomial": ["dispersion"], "normal": ["tau"]}.get(case.likelihood, [])
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """The model that NUTS samples: parameters and f over all individuals."""
 
-    def parameter(name: str, median: float, log_sd: float, n: int) -> Any:
-        z = numpyro.sample(f"z_{name}", dist.Normal(jnp.zeros(n), 1.0).to_event(1))
-        return numpyro.deterministic(name, median * jnp.exp(log_sd * z))
+    data: DataSet
 
-    def model() -> None:
-        p = {name: parameter(name, *prior) for name, prior in priors(case.link).items()}
-        own = {name: parameter(name, *LIKELIHOOD_PRIORS[name], 1)[0] for name in names}
-        mean = base + MEAN_SD[case.link] * numpyro.sample("z_mean", dist.Normal(0.0, 1.0))
-        K = covariance(p, X, jnp)
-        L = jnp.linalg.cholesky(K + JITTER * jnp.mean(jnp.diag(K)) * jnp.eye(len(X)))
-        z = numpyro.sample("z", dist.Normal(jnp.zeros(len(X)), 1.0).to_event(1))
-        rate = numpyro.deterministic("rate", scale * RATE[case.link](mean + L @ z))
-        T = collect @ rate
-        if case.likelihood == "poisson":
-            law = dist.Poisson(T)
-        elif case.likelihood == "negative_binomial":
-            law = dist.NegativeBinomial2(T, 1 / own["dispersion"])
-        elif case.likelihood == "normal":
-            law = dist.Normal(T, scale * jnp.sqrt(own["tau"] * squares))
-        elif case.likelihood == "binomial":
-            law = dist.BinomialProbs(T, jnp.asarray(data.trials).astype(int))
-        else:
-            law = dist.Exponential(1 / T)
-        numpyro.sample("y", law, obs=y)
+    @cached_property
+    def arrays(self) -> dict[str, Any]:
+        """Rows in standard units, a matrix that adds up bags, outputs and what is known of each bag."""
+        bags, (scale, base) = self.data.bags, units(self.data)
+        weight = bags.weight / bags.totals()[bags.bag] if self.data.case.link == "logistic" else bags.weight
+        found = {
+            "X": standard_units(bags, bags.X),
+            "collect": np.eye(len(bags))[bags.bag].T * weight,
+            "squares": bags.weight_squares(),
+            "trials": np.ones(len(bags)) if self.data.trials is None else self.data.trials,
+            "y": self.data.y,
+        }
+        return {"scale": scale, "base": base, **{name: jnp.asarray(value) for name, value in found.items()}}
 
-    return model
+    @property
+    def names(self) -> dict[str, tuple[float, float, int]]:
+        """Prior of each parameter: median, sd of the logarithm, number of values."""
+        own = {"negative_binomial": "dispersion", "normal": "tau"}.get(self.data.case.likelihood)
+        return priors(self.data.case.link) | ({} if own is None else {own: (*LIKELIHOOD_PRIORS[own], 1)})
+
+    def covariance(self, p: dict[str, Any]) -> Any:
+        """Covariance of f, its unknown constant included."""
+        K = covariance(p, self.arrays["X"], jnp)
+        return K + JITTER * jnp.mean(jnp.diag(K)) * jnp.eye(len(K)) + MEAN_SD[self.data.case.link] ** 2
+
+    def rate(self, f: Any) -> Any:
+        """Rates in the data's units."""
+        return self.arrays["scale"] * RATE[self.data.case.link](f)
+
+    def variance(self, T: Any, p: dict[str, Any]) -> Any:
+        """Variance of an output, of a share for the binomial."""
+        arrays = self.arrays
+        return {
+            "poisson": lambda: T,
+            "negative_binomial": lambda: T + p["dispersion"][0] * T**2,
+            "normal": lambda: arrays["scale"] ** 2 * p["tau"][0] * arrays["squares"],
+            "binomial": lambda: T * (1 - T) / arrays["trials"],
+            "exponential": lambda: T**2,
+        }[self.data.case.likelihood]()
+
+    def law(self, T: Any, p: dict[str, Any]) -> Any:
+        """Law of the outputs."""
+        return {
+            "poisson": lambda: dist.Poisson(T),
+            "negative_binomial": lambda: dist.NegativeBinomial2(T, 1 / p["dispersion"][0]),
+            "normal": lambda: dist.Normal(T, jnp.sqrt(self.variance(T, p))),
+            "binomial": lambda: dist.BinomialProbs(T, self.arrays["trials"].astype(int)),
+            "exponential": lambda: dist.Exponential(1 / T),
+        }[self.data.case.likelihood]()
+
+    def linearised(self, p: dict[str, np.ndarray]) -> tuple[Any, Any, Any]:
+        """Gaussian outputs `t = J f + noise` that stand for the real ones near the mode at these parameters."""
+        K, n = self.covariance({name: jnp.asarray(value) for name, value in p.items()}), len(self.arrays["X"])
+        y = self.arrays["y"] / (self.arrays["trials"] if self.data.case.likelihood == "binomial" else 1.0)
+
+        def totals(f: Any) -> Any:
+            return self.arrays["collect"] @ self.rate(f)
+
+        jacobian, base = jax.jit(jax.jacfwd(totals)), self.arrays["base"]
+        f = jnp.full(n, base)
+        for _ in range(60):
+            T, J = totals(f), jacobian(f)
+            t, noise = y - T + J @ f, self.variance(T, p)
+            gain = jnp.linalg.solve(J @ K @ J.T + jnp.diag(noise), t - J @ jnp.full(n, base))
+            f = f + 0.3 * (base + K @ J.T @ gain - f)
+        return t, J, noise
+
+    def model(self, t: Any, J: Any, noise: Any) -> Any:
+        """The numpyro model in coordinates that are nearly standard Normal.
+
+        `f` is drawn given `t` (a prior draw, corrected); the factors `p(t | parameters) / p(t | f)` make the joint
+        density that of the exact model, whatever `t` is.
+        """
+        base = self.arrays["base"]
+
+        def tell() -> None:
+            p = {}
+            for name, (median, log_sd, n) in self.names.items():
+                z = numpyro.sample(f"z_{name}", dist.Normal(jnp.zeros(n), 1.0).to_event(1))
+                p[name] = numpyro.deterministic(name, median * jnp.exp(log_sd * z))
+            z = numpyro.sample("z", dist.Normal(jnp.zeros(J.shape[1]), 1.0).to_event(1))
+            own = numpyro.sample("z_noise", dist.Normal(jnp.zeros(len(t)), 1.0).to_event(1))
+            K = self.covariance(p)
+            f = base + jnp.linalg.cholesky(K) @ z
+            L = jnp.linalg.cholesky(J @ K @ J.T + jnp.diag(noise))
+            error = t - J @ f - jnp.sqrt(noise) * own
+            f = f + K @ (J.T @ jax.scipy.linalg.cho_solve((L, True), error))
+            start = jnp.full(J.shape[1], base)
+            numpyro.factor("evidence", dist.MultivariateNormal(J @ start, scale_tril=L).log_prob(t))
+            numpyro.factor("correction", -dist.Normal(J @ f, jnp.sqrt(noise)).log_prob(t).sum())
+            rate = numpyro.deterministic("rate", self.rate(f))
+            numpyro.sample("y", self.law(self.arrays["collect"] @ rate, p), obs=self.arrays["y"])
+
+        return tell
 
 
 def describe(draws: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
@@ -99,8 +165,17 @@ def describe(draws: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
 
 
 def sampled(data: DataSet, draws: int, warmup: int, truth: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Latent values by NUTS, and what to tell of the run."""
-    kernel = NUTS(exact_model(data), target_accept_prob=0.9)
+    """Latent values by NUTS, and what to tell of the run.
+
+    Its coordinates come from the outputs linearised at the parameters that VBAgg finds.
+    """
+    exact, guess = Exact(data), vbagg.VBAgg(data.case.likelihood, data.case.link)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data.fit(guess)
+    around = {name: value for name, value in learnt(guess)[0].items() if name in exact.names}
+    model = exact.model(*exact.linearised(around))
+    kernel = NUTS(model, target_accept_prob=0.9, init_strategy=init_to_median)
     chains = MCMC(
         kernel, num_warmup=warmup, num_samples=draws, num_chains=2, chain_method="sequential", progress_bar=False
     )

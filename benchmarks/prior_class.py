@@ -9,6 +9,7 @@ individuals, training and new. The constant of `f` is set by the case's level.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -116,23 +117,26 @@ def priors(link: str) -> dict[str, tuple[float, float, int]]:
     }
 
 
-def check_priors(link: str) -> list[str]:
+def priors_of_vbagg(case: Case) -> dict[str, Any]:
+    """The default priors of the vbagg at hand."""
+    from vbagg.priors import default_priors
+
+    asked = len(signature(default_priors).parameters)
+    return default_priors(case.link) if asked == 1 else default_priors(case.likelihood, case.link)
+
+
+def check_priors(case: Case) -> list[str]:
     """Names of vbagg's default priors that are no longer those of this file."""
-    from vbagg.priors import default_priors
-
-    now, typical = default_priors(link), TYPICAL_VARIANCE[link]
-    here = {"variance": (typical, 1.0), "linear": (typical / 3, 1.5), "lengthscale": (1.0, 1.0), **LIKELIHOOD_PRIORS}
-    return [
-        name for name, (m, sd) in here.items() if name not in now or (now[name].median, now[name].log_sd) != (m, sd)
-    ]
+    now, typical = priors_of_vbagg(case), TYPICAL_VARIANCE[case.link]
+    here = {"variance": (typical, 1.0), "linear": (typical / 3, 1.5), "lengthscale": (1.0, 1.0)}
+    here |= {name: prior for name, prior in LIKELIHOOD_PRIORS.items() if name in now}
+    return [name for name, prior in here.items() if name not in now or (now[name].median, now[name].log_sd) != prior]
 
 
-def log_prior(link: str, parameters: dict[str, Any]) -> float:
+def log_prior(case: Case, parameters: dict[str, Any]) -> float:
     """Log density of the logarithms of kernel and likelihood parameters, `tau` in squared units of bag means."""
-    from vbagg.priors import default_priors
-
-    table: dict[str, tuple] = {**priors(link), **LIKELIHOOD_PRIORS}
-    if (white := default_priors(link).get("white")) is not None:
+    table: dict[str, tuple] = {**priors(case.link), **LIKELIHOOD_PRIORS}
+    if (white := priors_of_vbagg(case).get("white")) is not None:
         table["white_variance"] = (white.median, white.log_sd)
     total = 0.0
     for name, value in parameters.items():

@@ -5,8 +5,18 @@ from hypothesis import strategies as st
 
 from vbagg import chunks as chunks_module
 from vbagg.bags import Bags
-from vbagg.chunks import CACHED, EXACT_LIMIT, SUBSET_SIZE, TILE, make_chunks, plan_batches, round_up
-from vbagg.posterior import gather
+from vbagg.chunks import (
+    CACHED,
+    EXACT_LIMIT,
+    SUBSET_SIZE,
+    TILE,
+    Groups,
+    gather,
+    gather_rows,
+    make_chunks,
+    plan_batches,
+    round_up,
+)
 
 SIZES = np.array([7, 2, 9, 1, 5, 33])
 
@@ -19,10 +29,11 @@ def bags(rng):
     return Bags(rng.normal(size=(len(label), 2)), label, weight)
 
 
-def chunks_of(bags, residual="exact", max_elements=4e6, random_state=0):
+def chunks_of(bags, residual="exact", max_elements=4e6, random_state=0, **options):
     b = len(bags)
     known = np.linspace(-1, 1, bags.n_individuals)
-    return make_chunks(bags, 10.0 + np.arange(b), 2.0 + np.arange(b), known, residual, max_elements, random_state)
+    y, facts = 10.0 + np.arange(b), {"trials": 2.0 + np.arange(b), "noise": 0.5 * np.arange(b)}
+    return make_chunks(bags, y, facts, known, residual, max_elements, random_state, **options)
 
 
 def filled(chunk):
@@ -95,7 +106,13 @@ def test_chunks_hold_the_rows_of_each_bag_and_inert_padding(bags, max_elements):
             np.testing.assert_array_equal(chunk.weight[slot, :size], bags.weight[rows])
             np.testing.assert_array_equal(chunk.known[slot, :size], known[rows])
             assert not chunk.weight[slot, size:].any()
-            assert (chunk.y[slot], chunk.aux[slot]) == (10.0 + position, 2.0 + position)
+            np.testing.assert_array_equal(chunk.rows[slot, :size], np.arange(rows.start, rows.stop))
+            assert (chunk.rows[slot, size:] == -1).all()
+            assert chunk.y[slot] == 10.0 + position
+            assert {name: values[slot] for name, values in chunk.facts.items()} == {
+                "trials": 2.0 + position,
+                "noise": 0.5 * position,
+            }
             assert chunk.valid[slot] == 1
             seen.append(position)
     assert sorted(seen) == list(range(len(SIZES)))
@@ -107,14 +124,42 @@ def test_padded_bags_do_not_count_but_have_a_positive_total(rng):
     assert chunk.shape == (18, 2)
     assert (chunk.position[-1], chunk.valid[-1]) == (-1, 0)
     assert chunk.weight[-1].sum() > 0
+    assert (chunk.rows[-1] == -1).all()
+    assert {name: values[-1] for name, values in chunk.facts.items()} == {"trials": 1.0, "noise": 1.0}
 
 
 def test_gather_returns_to_the_order_of_the_bags(bags):
     chunks = chunks_of(bags, "diagonal", max_elements=30)
     assert len(chunks) > 2
-    parts = [np.column_stack([chunk.y, -chunk.aux]) for chunk in chunks]
+    parts = [np.column_stack([chunk.y, -chunk.facts["trials"]]) for chunk in chunks]
     expected = np.column_stack([10.0 + np.arange(6), -2.0 - np.arange(6)])
     np.testing.assert_array_equal(gather(parts, chunks), expected)
+
+
+@pytest.mark.parametrize("tile", [4, 64])
+def test_rows_return_to_the_order_of_the_data(bags, tile, monkeypatch):
+    monkeypatch.setattr(chunks_module, "TILE", tile)
+    chunks = chunks_of(bags, "diagonal", max_elements=900)
+    assert len(chunks) > 1
+    assert any(chunk.tiles is not None for chunk in chunks) == (tile == 4)
+    parts = [chunk.X[..., 0] - 3 * chunk.weight for chunk in chunks]
+    np.testing.assert_array_equal(gather_rows(parts, chunks), bags.X[:, 0] - 3 * bags.weight)
+
+
+@pytest.mark.parametrize("tile", [4, 64])
+def test_groups_go_with_their_rows(bags, rng, tile, monkeypatch):
+    monkeypatch.setattr(chunks_module, "TILE", tile)
+    n = bags.n_individuals
+    groups = Groups(rng.uniform(0.1, 1.0, n), rng.exponential(size=(n, 2)))
+    chunks = chunks_of(bags, "subset", groups=groups)
+    assert chunks_of(bags, "subset")[0].groups is None
+    np.testing.assert_array_equal(gather_rows([chunk.groups.share for chunk in chunks], chunks), groups.share)
+    for column in (0, 1):
+        parts = [chunk.groups.deviation[..., column] for chunk in chunks]
+        np.testing.assert_array_equal(gather_rows(parts, chunks), groups.deviation[:, column])
+    some = groups.at(np.array([3, 1]))
+    np.testing.assert_array_equal(some.share, groups.share[[3, 1]])
+    np.testing.assert_array_equal(some.deviation, groups.deviation[[3, 1]])
 
 
 def test_individuals_are_drawn_in_proportion_to_weight(bags):
@@ -170,6 +215,7 @@ def test_tiles_hold_the_rows_of_each_bag(bags, monkeypatch):
             np.testing.assert_array_equal(chunk.X[owner == slot].reshape(-1, 2)[:n], bags.X[rows])
             np.testing.assert_array_equal(chunk.weight[owner == slot].ravel()[:n], bags.weight[rows])
             np.testing.assert_array_equal(chunk.known[owner == slot].ravel()[:n], known[rows])
+            np.testing.assert_array_equal(chunk.rows[owner == slot].ravel()[:n], np.arange(rows.start, rows.stop))
             np.testing.assert_allclose(totals[slot], bags.weight[rows].sum())
             seen.append(position)
     assert sorted(SIZES[bags.labels[position]] for position in seen) == [5, 7, 9, 33]

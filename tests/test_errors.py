@@ -151,7 +151,7 @@ def test_fractional_counts_are_taken_with_a_warning(bags, y):
 @pytest.mark.parametrize(
     ("parameter", "known"),
     [
-        ("likelihood", "'poisson', 'normal', 'exponential', 'negative_binomial', 'binomial'"),
+        ("likelihood", "'poisson', 'normal', 'exponential', 'negative_binomial', 'binomial', 'beta_binomial', 'zero_inflated_poisson'"),
         ("link", "'identity', 'exp', 'square', 'logistic'"),
         ("approximation", "'matched', 'taylor', 'bound', 'montecarlo'"),
         ("residual", "'auto', 'exact', 'diagonal', 'subset'"),

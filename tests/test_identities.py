@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import jax
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -12,10 +13,10 @@ from test_moments import FEATURE_MAP, Example, make_example
 import vbagg
 from vbagg.bags import Bags
 from vbagg.elbo import Spec
+from vbagg.features import features, residual_block
 from vbagg.inference import Gaussian, Problem
-from vbagg.likelihoods import Exponential, NegativeBinomial, Poisson
+from vbagg.likelihoods import Exponential, NegativeBinomial, Normal, Poisson
 from vbagg.links import get_link
-from vbagg.models.setup import MEAN_SD
 
 SQUARE = (Poisson(), "square", "matched")
 COMBINATIONS = {
@@ -28,10 +29,10 @@ COMBINATIONS = {
 each_combination = pytest.mark.parametrize("choice", COMBINATIONS.values(), ids=COMBINATIONS)
 
 
-def elbo(example, likelihood, link, approximation, residual="exact", n_draws=64):
+def elbo(example, likelihood, link, approximation, residual="exact", n_draws=64, inside=1.0, facts=None):
     """The objective of an example at its own `q`, bag sums not collapsed."""
-    spec = Spec(FEATURE_MAP, likelihood, get_link(link), approximation, n_draws)
-    problem = Problem(spec, example.chunks(residual), example.landmarks, memory=0.0)
+    spec = Spec(FEATURE_MAP, likelihood, get_link(link), approximation, inside, n_draws)
+    problem = Problem(spec, example.chunks(residual, facts=facts), example.landmarks, memory=0.0)
     return problem.at(example.parameters).elbo(Gaussian(example.mu, example.factor))
 
 
@@ -121,7 +122,7 @@ class OrdinarySparseGP:
         self.mean, self.covariance = L @ example.mu, L @ example.factor @ example.factor.T @ L.T
 
     def marginals(self):
-        """Mean and variance of `f` at every row."""
+        """Mean of `f` at every row, its variance by the inducing values, and the rest of it."""
         X, example = self.example.bags.X, self.example
         cross = [np.full((len(X), 1), FEATURE_MAP.mean_sd**2), X[:, [1]] * np.exp(example.kernel[0]["variance"])]
         cross += [example.own_kernel(1, X[:, :2], example.landmarks[1])]
@@ -129,8 +130,8 @@ class OrdinarySparseGP:
         B = np.linalg.solve(self.prior, np.hstack(cross).T).T
         own = FEATURE_MAP.mean_sd**2 + (X[:, 1] ** 2) * np.exp(example.kernel[0]["variance"])
         own = own + np.exp(example.kernel[1]["variance"]) + np.exp(example.kernel[2]["variance"])
-        variance = own - np.sum((B @ self.prior) * B, axis=1) + np.sum((B @ self.covariance) * B, axis=1)
-        return self.example.known + B @ self.mean, variance
+        residual = own - np.sum((B @ self.prior) * B, axis=1)
+        return self.example.known + B @ self.mean, np.sum((B @ self.covariance) * B, axis=1), residual
 
     def kl(self):
         solved = np.linalg.solve(self.prior, self.covariance)
@@ -138,10 +139,20 @@ class OrdinarySparseGP:
         return 0.5 * (np.trace(solved) + quadratic - len(self.mean) - np.linalg.slogdet(solved)[1])
 
     def objective(self, log_density):
-        """`sum E log p(y_i | w_i Psi(f_i)) - KL`; `log_density` of the output, its weight and `f`."""
+        """`sum E log p(y_i | w_i Psi(f_i)) - KL`, MATH (5); `log_density` of the output, its weight and `f`."""
         total = 0.0
-        for y, w, m, s in zip(self.example.y, self.example.bags.weight, *self.marginals(), strict=True):
-            total += gaussian_mean(lambda f, y=y, w=w: log_density(y, w, f), m, s)
+        for y, w, m, a, r in zip(self.example.y, self.example.bags.weight, *self.marginals(), strict=True):
+            total += gaussian_mean(lambda f, y=y, w=w: log_density(y, w, f), m, a + r)
+        return total - self.kl()
+
+    def objective_inside(self, log_density):
+        """`sum E_u log p(y_i | u) - KL`, MATH (13).
+
+        `log_density` is of the output, its weight, `E f` given the inducing values u, `R`, and the variance by u.
+        """
+        total = 0.0
+        for y, w, m, a, r in zip(self.example.y, self.example.bags.weight, *self.marginals(), strict=True):
+            total += gaussian_mean(lambda f, y=y, w=w, r=r, a=a: log_density(y, w, f, r, a), m, a)
         return total - self.kl()
 
 
@@ -191,16 +202,67 @@ def ordinary(singletons):
     ],
 )
 def test_singleton_bags_are_an_ordinary_sparse_gp(x64, singletons, ordinary, name, approximation):
+    """With the residual outside, as the paper has it."""
     likelihood, link = name.split("-")
-    value = elbo(singletons, LIKELIHOODS[likelihood], link, approximation)
+    value = elbo(singletons, LIKELIHOODS[likelihood], link, approximation, inside=0.0)
     assert value == pytest.approx(ordinary[name], rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["poisson-square", "negative_binomial-exp"])
-def test_monte_carlo_of_singleton_bags_is_an_ordinary_sparse_gp(x64, singletons, ordinary, name):
-    likelihood, link = name.split("-")
-    value = elbo(singletons, LIKELIHOODS[likelihood], link, "montecarlo", n_draws=16384)
-    assert value == pytest.approx(ordinary[name], abs=0.15)
+def test_singleton_bags_with_the_residual_inside_are_fitc(x64, singletons):
+    """Exactly so for the Normal: `y_i | u ~ N(w_i E[f_i | u], noise + w_i^2 R_ii)`."""
+    noise = np.array([0.5, 2.0, 1.0, 0.7, 3.0, 0.2, 1.4, 0.9])
+    gp = OrdinarySparseGP(singletons)
+    position = {w: a for a, w in enumerate(singletons.bags.weight)}
+
+    def log_density(y, w, f, r, a):
+        return stats.norm.logpdf(y, w * f, np.sqrt(noise[position[w]] + w**2 * r))
+
+    choice = Normal(tau=1.0), "identity", "matched"
+    value = elbo(singletons, *choice, facts={"noise": noise})
+    assert value == pytest.approx(gp.objective_inside(log_density), rel=1e-6)
+    # Titsias' bound is the same with the residual outside, and lower
+    outside = elbo(singletons, *choice, inside=0.0, facts={"noise": noise})
+    expected = gp.objective(lambda y, w, f: stats.norm.logpdf(y, w * f, np.sqrt(noise[position[w]])))
+    assert outside == pytest.approx(expected, rel=1e-6)
+    assert outside < value - 0.1
+
+
+def mixed_density(name):
+    """`p(y | u)` of the exp link by MATH (12), the total's relative variance taken at `q`: `V - V_q` over `M^2`."""
+
+    def log_density(y, w, f, r, a):
+        mean, dispersion = w * np.exp(f + r / 2), np.exp(a) * np.expm1(r)
+        if name == "exponential":
+            return stats.lomax.logpdf(y, 2 + 1 / dispersion, scale=(1 + 1 / dispersion) * mean)
+        if name == "negative_binomial":
+            dispersion = dispersion + 0.4 + 0.4 * dispersion
+        return stats.nbinom.logpmf(y, 1 / dispersion, 1 / (1 + dispersion * mean))
+
+    return log_density
+
+
+@pytest.mark.parametrize("name", ["poisson", "negative_binomial", "exponential"])
+def test_singleton_bags_with_the_residual_inside_mix_over_it(x64, singletons, name):
+    expected = OrdinarySparseGP(singletons).objective_inside(mixed_density(name))
+    assert elbo(singletons, LIKELIHOODS[name], "exp", "matched") == pytest.approx(expected, rel=1e-5)
+    drawn = elbo(singletons, LIKELIHOODS[name], "exp", "montecarlo", n_draws=16384)
+    assert drawn == pytest.approx(expected, abs=0.15)
+
+
+def exact_features(example):
+    """The example with landmarks at all of its rows, so that nothing is left to the residual."""
+    X, rng = example.bags.X, np.random.default_rng(5)
+    m = 2 + 2 * len(X)
+    factor = np.tril(rng.normal(0.0, 0.05, size=(m, m)), -1) + np.diag(rng.uniform(0.2, 0.6, m))
+    landmarks = (None, X[:, :2], X[:, 2:])
+    return replace(example, landmarks=landmarks, mu=rng.normal(0.1, 0.3, m), factor=factor)
+
+
+@pytest.mark.parametrize("choice", [SQUARE, (Poisson(), "exp", "matched"), (NegativeBinomial(0.4), "exp", "matched")])
+def test_landmarks_at_the_data_leave_nothing_to_the_residual(x64, example, choice):
+    whole = exact_features(example)
+    assert elbo(whole, *choice) == pytest.approx(elbo(whole, *choice, inside=0.0), abs=1e-4)
+    assert abs(elbo(example, *choice) - elbo(example, *choice, inside=0.0)) > 0.1
 
 
 class ExactAggregateGP:
@@ -218,7 +280,7 @@ class ExactAggregateGP:
 
     def kernel(self, X1, X2):
         r2 = ((X1[:, None] - X2[None]) ** 2).sum(axis=-1)
-        return MEAN_SD["identity"] ** 2 + 1.4 * np.exp(-r2 / (2 * 0.9**2))
+        return get_link("identity").mean_sd ** 2 + 1.4 * np.exp(-r2 / (2 * 0.9**2))
 
     def log_evidence(self):
         return stats.multivariate_normal(self.mean, self.covariance).logpdf(self.y)
@@ -273,8 +335,39 @@ def test_normal_bag_totals_are_those_of_the_exact_aggregate_gp(normal_data, norm
     np.testing.assert_allclose(normal_model.predictive_bags(bags).std ** 2, posterior.std**2 + noise, rtol=1e-6)
 
 
-def test_fewer_landmarks_give_less_evidence(normal_data, normal_model):
+def pitc_evidence(model, bags, y, tau):
+    """Log density of the outputs when residuals are independent between bags, in NumPy: (13) at its best `q`."""
+    member, frame = model._fitted.members[0], model._fitted.frame
+    feature_map = member.spec.feature_map
+    with jax.enable_x64(True):
+        X = frame.scaler.forward(bags.X)
+        A = np.asarray(features(feature_map, member.basis, X))
+        R = [
+            np.asarray(residual_block(feature_map, member.basis, X[begin:end], A[begin:end]))
+            for begin, end in pairwise(bags.starts)
+        ]
+    W = frame.rate_scale * (np.arange(len(bags))[:, None] == bags.bag) * bags.weight
+    covariance = W @ (A @ A.T + block_diag(*R)) @ W.T + np.diag(tau * bags.weight_squares())
+    return stats.multivariate_normal(frame.base * W.sum(axis=1), covariance).logpdf(y)
+
+
+@pytest.mark.parametrize("every", [4, 9])
+def test_normal_with_few_landmarks_is_the_evidence_with_residuals_independent_between_bags(normal_data, every):
     bags, y = normal_data
     likelihood = vbagg.likelihoods.Normal(tau=2.6)
-    few = vbagg.VBAgg(likelihood, "identity", kernel=KERNEL, landmarks=bags.X[::4], residual="exact").fit(bags, y)
-    assert few.elbo_ < normal_model.elbo_ - 0.01
+    few = vbagg.VBAgg(likelihood, "identity", kernel=KERNEL, landmarks=bags.X[::every], residual="exact").fit(bags, y)
+    assert few.elbo_ == pytest.approx(pitc_evidence(few, bags, y, 2.6), abs=1e-4)
+    exact = ExactAggregateGP(few, bags, y, tau=2.6).log_evidence()
+    assert abs(few.elbo_ - exact) > 1e-3
+
+
+@pytest.mark.parametrize("white", [0.2, 1.5])
+def test_normal_with_an_effect_of_each_individual_is_that_evidence_too(normal_data, white):
+    """MATH (15): its variance adds `white * sum w^2` to each total and nothing between them."""
+    bags, y = normal_data
+    kernel = KERNEL + vbagg.kernels.White(variance=white, fixed="variance")
+    likelihood = vbagg.likelihoods.Normal(tau=2.6)
+    model = vbagg.VBAgg(likelihood, "identity", kernel=kernel, landmarks=bags.X, residual="exact").fit(bags, y)
+    scale = model._fitted.frame.rate_scale
+    exact = ExactAggregateGP(model, bags, y, tau=2.6 + white * scale**2)
+    assert model.elbo_ == pytest.approx(exact.log_evidence(), abs=1e-4)

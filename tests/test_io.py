@@ -262,7 +262,8 @@ def test_an_average_over_parameters_keeps_its_members(tmp_path):
     model.save(tmp_path / "model")
     again = vbagg.load(tmp_path / "model")
     with zipfile.ZipFile(tmp_path / "model") as container:
-        assert sum(name.endswith("mu.npy") for name in container.namelist()) == 3
+        saved = sum(name.endswith("mu.npy") for name in container.namelist())
+    assert saved == len(model._fitted.members) > 1
     assert_same_predictions(model, again)
 
 
@@ -467,7 +468,7 @@ def test_missing_sections_are_named(file, section):
 
 
 def test_missing_arrays_are_named(file):
-    name = member_of(file, "factor.npy")
+    name = member_of(file, "q/factor.npy")
     rewrite(file, drop={name})
     with pytest.raises(ValueError, match=rf"damaged \(ValueError: it lacks '{name}'\)"):
         vbagg.load(file)

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from vbagg import kernels
-from vbagg.kernels import RBF, Linear, Matern12, Matern32, Matern52, Periodic, Prior, Product, Sum
+from vbagg.kernels import RBF, Linear, Matern12, Matern32, Matern52, Periodic, Prior, Product, Sum, White
 
 NAMES = ("rain", "height", "x", "y", "month")
 RNG = np.random.default_rng(5)
@@ -253,6 +253,73 @@ def test_sums_and_products_flatten_and_components_are_the_terms():
         Sum((a, "x"))
 
 
+def test_white_is_an_effect_of_each_individual_even_of_twins():
+    kernel, tree = White().resolve(NAMES), {"variance": np.log(0.7)}
+    twins = np.vstack([X1[0], X1[0], X1[1]])
+    np.testing.assert_allclose(kernel.within(tree, twins), 0.7 * np.eye(3), rtol=1e-6)
+    np.testing.assert_allclose(kernel.diag(tree, twins), 0.7, rtol=1e-6)
+    # rows of two arrays are different individuals, whatever they hold
+    assert not np.any(kernel.matrix(tree, twins, twins))
+    assert kernel.matrix(tree, X1, X2).shape == (7, 6)
+    assert not np.any(kernel.between(tree, jnp.asarray(X1), jnp.asarray(X1)))
+    assert kernel.columns_used == ()
+
+
+def test_white_in_a_sum_adds_to_the_variance_alone():
+    kernel = (RBF("x") + White()).resolve(NAMES)
+    tree = random_tree(kernel)
+    with jax.enable_x64(True):
+        alone = kernel.parts[0].matrix(tree[0], X1, X1)
+        np.testing.assert_allclose(kernel.matrix(tree, X1, X1), alone, rtol=1e-12)
+        expected = alone + np.exp(tree[1]["variance"]) * np.eye(7)
+        np.testing.assert_allclose(kernel.within(tree, X1), expected, rtol=1e-12)
+        np.testing.assert_allclose(kernel.diag(tree, X1), np.diag(expected), rtol=1e-12)
+
+
+def test_local_kernels_have_no_landmarks_and_the_same_covariance():
+    for kind in STATIONARY:
+        kernel, ordinary = (kind("x", local=local).resolve(NAMES) for local in (True, False))
+        tree = random_tree(kernel)
+        assert (kernel.needs_landmarks, ordinary.needs_landmarks) == (False, True)
+        assert kernel != ordinary
+        np.testing.assert_array_equal(kernel.matrix(tree, X1, X2), ordinary.matrix(tree, X1, X2))
+        np.testing.assert_array_equal(kernel.within(tree, X1), ordinary.matrix(tree, X1, X1))
+    assert not White().needs_landmarks
+    assert not Linear().needs_landmarks
+    # a product is local if a factor is: its residual is not that of landmarks
+    assert (RBF("x") * Matern12("y", local=True)).local
+    assert not (RBF("x") * Matern12("y")).local
+    with pytest.raises(TypeError, match="`local` of RBF must be True or False; got 'yes'"):
+        RBF(local="yes")
+
+
+def test_between_is_the_diagonal_of_the_matrix():
+    kernel = ALL[-1]
+    tree, other = random_tree(kernel), X1[::-1] + 0.1
+    with jax.enable_x64(True):
+        expected = np.diag(kernel.matrix(tree, X1, other))
+        np.testing.assert_allclose(kernel.between(tree, X1, other), expected, rtol=1e-12)
+
+
+def test_white_cannot_be_a_factor():
+    for make in (lambda: RBF("x") * White(), lambda: White() * RBF("x"), lambda: RBF("x") * (Linear("y") + White())):
+        with pytest.raises(ValueError, match=r"White\(\) adds an effect of each individual .* product; add it"):
+            make()
+
+
+def test_white_starts_small_beside_components_with_landmarks():
+    kernel = (RBF("x") + Matern12("y") + White()).resolve(NAMES)
+    start = kernel.initial_log_parameters(variance=0.8)
+    assert [np.exp(part["variance"]) for part in start] == pytest.approx([0.4, 0.4, 0.3 * 0.4])
+    given = White(variance=0.05).initial_log_parameters()
+    assert np.exp(given["variance"]) == pytest.approx(0.05)
+    assert kernels.trainable_mask(White(0.1, fixed="variance")) == {"variance": False}
+    with pytest.raises(ValueError, match="`variance` of White must be one positive number; got 0"):
+        White(variance=0.0)
+    with pytest.raises(ValueError, match=r"among \['variance'\]; got \['lengthscale'\]"):
+        White(fixed="lengthscale")
+
+
 def test_only_the_first_factor_of_a_product_has_a_variance():
     product = Linear("rain", variance=3.0) * (Matern12("x") + RBF("y")) * Periodic("month", fixed="period")
     mask = kernels.trainable_mask(product)
@@ -342,7 +409,13 @@ def test_kernels_are_hashable_static_arguments():
 
 @pytest.mark.parametrize(
     "kernel",
-    [*ALL, *COMPOSITES, RBF(["x", 2], ard=True, variance=2.0, lengthscale=(1.0, 2.5), fixed="variance")],
+    [
+        *ALL,
+        *COMPOSITES,
+        White(0.4, fixed="variance"),
+        Linear("rain") + Matern32(["x", "y"], local=True) + White(),
+        RBF(["x", 2], ard=True, variance=2.0, lengthscale=(1.0, 2.5), fixed="variance"),
+    ],
 )
 def test_json_round_trip(kernel):
     assert kernels.from_dict(json.loads(json.dumps(kernel.to_dict()))) == kernel
@@ -397,16 +470,18 @@ def test_log_prior_sums_over_trainable_parameters():
         RBF(["x", "y"], ard=True, fixed="variance")
         + Linear(["rain", "height"])
         + Periodic(["month", "rain"], period=0.25) * Matern12("y")
+        + White()
     ).resolve(NAMES)
     tree = random_tree(kernel)
     priors = {
         "variance": Prior(1.0, 1.5),
         "linear": Prior(0.1, 1.5),
+        "white": Prior(0.2, 0.7),
         "lengthscale": Prior(1.0, 1.0),
         "period": Prior(1.0, 0.5),
     }
     assert tuple(priors) == kernels.PRIOR_NAMES
-    rbf, linear, (periodic, matern) = tree
+    rbf, linear, (periodic, matern), white = tree
 
     def normal(value, median, sd):
         return stats.norm(math.log(median), sd).logpdf(value).sum()
@@ -418,6 +493,7 @@ def test_log_prior_sums_over_trainable_parameters():
         + normal(periodic["lengthscale"], math.sqrt(2), 1.0)
         + normal(periodic["period"], 0.25, 0.5)
         + normal(matern["lengthscale"], 0.3 * math.sqrt(2), 1.0)
+        + normal(white["variance"], 0.2, 0.7)
     )
     with jax.enable_x64(True):
         assert kernels.log_prior(kernel, tree, priors) == pytest.approx(expected, rel=1e-12)

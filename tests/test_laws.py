@@ -17,7 +17,9 @@ from vbagg.laws import (
     LogNormal,
     Mixture,
     NegativeBinomial,
+    NegativeBinomialMixture,
     Normal,
+    NumericalLaw,
     PoissonLogNormal,
     SquaredNormal,
 )
@@ -25,6 +27,23 @@ from vbagg.laws import (
 pytestmark = pytest.mark.filterwarnings("error")
 
 LEVELS = np.array([1e-6, 0.03, 0.4, 0.9, 1 - 1e-6])
+
+
+def _bumps(y, rows):
+    """Log density of two normals, 40 apart."""
+    weight, centre = np.array([0.35, 0.5, 0.8])[rows], np.array([-1.0, 5.0, 70.0])[rows]
+    return logsumexp(
+        [np.log(weight) + stats.norm.logpdf(y, centre, 0.2), np.log1p(-weight) + stats.norm.logpdf(y, centre + 40, 3)],
+        axis=0,
+    )
+
+
+def _spiked(y, rows):
+    """Log mass of a Poisson count with additional zeros."""
+    extra, mean = np.array([0.3, 0.05, 0.6])[rows], np.array([500.0, 2.0, 9.0])[rows]
+    zero = np.log(extra + (1 - extra) * np.exp(-mean))
+    return np.where(y == 0, zero, np.log1p(-extra) + stats.poisson.logpmf(np.floor(y), mean))
+
 
 LAWS = {
     "normal": Normal([-1.0, 0.5, 3.0], [0.3, 1.0, 2.0], scale=2.0),
@@ -37,6 +56,10 @@ LAWS = {
     "beta_binomial": BetaBinomial([3, 50, 4000], [0.4, 7.0, 30.0], [0.9, 2.0, 4000.0]),
     "poisson_log_normal": PoissonLogNormal([0.5, 2.0, 6.0], [1.5, 0.2, 0.05]),
     "exponential_log_normal": ExponentialLogNormal([-1.0, 0.5, 3.0], [0.3, 1.0, 2.0]),
+    "mixed_negative_binomial": NegativeBinomialMixture(LogNormal([0.5, 2.0, 6.0], [1.5, 0.2, 0.05]), [0.3, 0.0, 4.0]),
+    "gamma_negative_binomial": NegativeBinomialMixture(Gamma([2.5, 40.0, 1e3], [0.4, 7.0, np.inf]), [1.3, 0.01, 0.4]),
+    "numerical_density": NumericalLaw(_bumps, [25.0, 25.0, 78.0], [19.2, 20.1, 16.1], discrete=False),
+    "numerical_count": NumericalLaw(_spiked, [350.0, 1.9, 3.6], [229.8, 1.45, 4.8], discrete=True, lower=0.0),
     "mixture": Mixture([Normal([0.0, 1.0, 2.0], 0.5), LogNormal([0.0, 1.0, 3.0], [0.1, 0.2, 1.0])], weights=[0.6, 1.4]),
     "count_mixture": Mixture(
         [NegativeBinomial([3.0, 40.0, 1000.0], 5.0), PoissonLogNormal([0.5, 2.0, 6.0], 0.7)],
@@ -360,6 +383,18 @@ class TestNegativeBinomial:
             np.testing.assert_allclose(law.cdf(k), frozen.cdf(k), rtol=1e-10)
             np.testing.assert_array_equal(law.quantile(LEVELS), frozen.ppf(LEVELS[:, None]))
             np.testing.assert_allclose(law.std, np.sqrt([0.5, 12.0]))
+
+    def test_small_dispersion_is_kept(self):
+        law, k = NegativeBinomial([3.0, 40.0], [2e7, 3e8]), np.arange(60.0)[:, None]
+        np.testing.assert_allclose(law.cdf(k), np.cumsum(np.exp(law.log_prob(k)), axis=0), rtol=2e-9)
+
+    def test_large_counts_of_large_dispersion(self):
+        # count / mean tends to the gamma law of the effect, with a correction of half a count
+        mean, size = np.array([3e11, 2e9]), np.array([0.1, 1.7])
+        law = NegativeBinomial(mean, size)
+        effect = stats.gamma(size, scale=1 / size)
+        np.testing.assert_allclose(law.cdf(1e8), effect.cdf((1e8 + 0.5) / mean), rtol=2e-8)
+        np.testing.assert_allclose(law.exceedance(1e8), effect.sf((1e8 + 0.5) / mean), rtol=2e-8)
 
     def test_real_values_go_through_log_gamma(self):
         y, mean, size = np.array([0.3, 2.7, 55.5]), np.array([1.0, 9.0, 30.0]), np.array([0.2, 3.0, 100.0])

@@ -14,7 +14,7 @@ import vbagg
 from vbagg import kernels
 from vbagg.chunks import make_chunks
 from vbagg.inference import Fit, Gaussian, Status
-from vbagg.models.setup import MEAN_SD
+from vbagg.links import get_link
 
 CASES = {
     "square": "poisson",
@@ -22,6 +22,7 @@ CASES = {
     "identity": "normal",
     "logistic": "binomial",
 }
+EVERY_TRIAL = ("binomial", "beta_binomial")
 OUTPUTS = [
     ("poisson", "square"),
     ("poisson", "exp"),
@@ -30,6 +31,9 @@ OUTPUTS = [
     ("normal", "identity"),
     ("exponential", "exp"),
     ("binomial", "logistic"),
+    ("beta_binomial", "logistic"),
+    ("zero_inflated_poisson", "exp"),
+    ("zero_inflated_poisson", "square"),
 ]
 LENGTHSCALE = 1.5
 FIXED = kernels.RBF(variance=1.0, lengthscale=LENGTHSCALE, fixed=("variance", "lengthscale"))
@@ -54,18 +58,19 @@ def made_up_weights(m):
     return rng.normal(0.0, 0.4, m) * np.linspace(0.2, 1.0, m), factor
 
 
-def toy():
+def toy(first_label=500):
+    """Rows, weights, bags of them, and outputs; the bags are those of training if their labels begin at 100."""
     rng = np.random.default_rng(11)
     X = rng.normal(size=(N_BAGS * SIZE, 2)) * [1.0, 40.0] + [3.0, -200.0]
     weight = rng.uniform(0.5, 2.0, len(X))
-    bags = vbagg.Bags(X, np.repeat(np.arange(N_BAGS) + 100, SIZE), weight)
+    bags = vbagg.Bags(X, np.repeat(np.arange(N_BAGS) + first_label, SIZE), weight)
     y = np.random.default_rng(12).poisson(2.5 * bags.totals()).astype(float)
     return X, weight, bags, y
 
 
 def made_up(likelihood, link, **options):
-    _, _, bags, y = toy()
-    trials = y + TRIALS if likelihood == "binomial" else None
+    _, _, bags, y = toy(first_label=100)
+    trials = y + TRIALS if likelihood in EVERY_TRIAL else None
     options = {"kernel": FIXED, "landmarks": 6, "inference": Arbitrary()} | options
     return vbagg.VBAgg(likelihood, link, **options).fit(bags, y, trials=trials)
 
@@ -91,7 +96,7 @@ class Reference:
         share = (weight / np.repeat(total, SIZE)) / N_BAGS
         self.centre = share @ X
         self.scale = np.sqrt(share @ (X - self.centre) ** 2)
-        self.link, self.mean_sd = model.link, MEAN_SD[model.link]
+        self.link, self.mean_sd = model.link, get_link(model.link).mean_sd
         self.Z = (model.landmarks_[0] - self.centre) / self.scale
         self.mu, self.factor = made_up_weights(1 + len(self.Z))
         if self.link == "identity":
@@ -366,8 +371,12 @@ def test_an_average_over_parameters_is_a_mixture():
 # New outputs
 
 
+NUMERICAL = ("beta_binomial", "zero_inflated_poisson")
+"""Likelihoods whose predictive law is a sum over nodes of the total."""
+
+
 def trials_of(model):
-    return TRIALS if model.likelihood == "binomial" else None
+    return TRIALS if model.likelihood in EVERY_TRIAL else None
 
 
 def noise(model, M, V):
@@ -378,6 +387,9 @@ def noise(model, M, V):
         return M
     if model.likelihood == "negative_binomial":
         return M + learnt["dispersion"] * (V + M**2)
+    if model.likelihood == "zero_inflated_poisson":
+        share = 1 / (1 + learnt["zero_odds"])
+        return share * M + share * (1 - share) * (V + M**2) - (1 - share**2) * V
     if model.likelihood == "normal":
         return learnt["tau"] * (weight**2).reshape(N_BAGS, SIZE).sum(axis=1)
     return V + M**2  # exponential: E T^2
@@ -387,12 +399,16 @@ def test_a_new_output_adds_noise_to_the_total(model):
     bags = toy()[2]
     total, new = model.posterior_bags(bags), model.predictive_bags(bags, trials_of(model))
     M, V = total.mean, total.std**2
-    if model.likelihood == "binomial":
-        np.testing.assert_allclose(new.mean, TRIALS * M, rtol=1e-9)
-        np.testing.assert_allclose(new.std**2, TRIALS**2 * V + TRIALS * (M - M**2 - V), rtol=1e-6)
+    exact, near = (1e-9, 1e-6) if model.likelihood not in NUMERICAL else (1e-5, 1e-4)
+    if model.likelihood in EVERY_TRIAL:
+        odds = model.likelihood_parameters_.get("correlation_odds", 0.0)
+        clumped = 1 + (TRIALS - 1) * odds / (1 + odds)
+        np.testing.assert_allclose(new.mean, TRIALS * M, rtol=exact)
+        np.testing.assert_allclose(new.std**2, TRIALS**2 * V + clumped * TRIALS * (M - M**2 - V), rtol=near)
     else:
-        np.testing.assert_allclose(new.mean, M, rtol=1e-9)
-        np.testing.assert_allclose(new.std**2, V + noise(model, M, V), rtol=1e-6)
+        share = 1 / (1 + model.likelihood_parameters_.get("zero_odds", 0.0))
+        np.testing.assert_allclose(new.mean, share * M, rtol=exact)
+        np.testing.assert_allclose(new.std**2, V + noise(model, M, V), rtol=near)
 
 
 def test_learnt_noise_is_that_of_the_objective():
@@ -444,7 +460,7 @@ def test_draws_of_new_outputs_match_their_law(model):
     if new.law.discrete:
         np.testing.assert_array_equal(draws, np.round(draws))
         assert draws.min() >= 0
-    assert_moments(draws, new.mean, new.std, slack=0.03 * (model.likelihood == "binomial"))
+    assert_moments(draws, new.mean, new.std, slack=0.03 * (model.likelihood in EVERY_TRIAL))
     median = new.quantile(0.5)
     expected = new.cdf(median)
     np.testing.assert_allclose(np.mean(draws <= median, axis=0), expected, atol=5 * 0.5 / np.sqrt(n) + 0.01)
@@ -455,13 +471,14 @@ def test_predict_and_score(model):
     trials = trials_of(model)
     y = y if trials is None else np.minimum(y, trials)
     new = model.predictive_bags(bags, trials)
-    if model.likelihood == "binomial":
+    if model.likelihood in EVERY_TRIAL:
         expected = trials * model.posterior_bags(bags).mean
         with pytest.raises(ValueError, match="needs `trials`"):
             model.predict(bags)
     else:
-        expected = model.posterior_bags(bags).mean
-    np.testing.assert_allclose(model.predict(bags, trials), expected, rtol=1e-9)
+        expected = model.posterior_bags(bags).mean / (1 + model.likelihood_parameters_.get("zero_odds", 0.0))
+    exact = 1e-9 if model.likelihood not in NUMERICAL else 1e-5
+    np.testing.assert_allclose(model.predict(bags, trials), expected, rtol=exact)
     assert model.score(bags, y, trials) == pytest.approx(np.mean(new.log_prob(y)), rel=1e-12)
 
 
@@ -501,7 +518,7 @@ def test_an_offset_follows_rows_in_any_order():
     X, weight, bags, _ = toy()
     offset = np.random.default_rng(3).normal(0.0, 0.5, len(X))
     order = np.random.default_rng(4).permutation(len(X))
-    labels = np.repeat(np.arange(N_BAGS) + 100, SIZE)
+    labels = np.repeat(bags.labels, SIZE)
     shuffled = vbagg.Bags(X[order], labels[order], weight[order])
     expected = dict(zip(bags.labels, model.predict(bags, offset=offset), strict=True))
     for label, value in zip(shuffled.labels, model.predict(shuffled, offset=offset[order]), strict=True):

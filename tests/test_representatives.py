@@ -19,7 +19,8 @@ def bags(rng):
 
 def test_totals_of_linear_functions_are_kept(bags, rng):
     known = rng.normal(size=bags.n_individuals)
-    fewer, fewer_known = representative_bags(bags, known, np.full(4, 8))
+    made = representative_bags(bags, known, np.full(4, 8))
+    fewer, fewer_known = made.bags, made.known
     assert fewer.sizes.tolist() == [8, 3, 8, 8]
     linear = 0.3 + bags.X @ [1.0, -2.0] + 0.5 * known
     of_fewer = 0.3 + fewer.X @ [1.0, -2.0] + 0.5 * fewer_known
@@ -28,13 +29,16 @@ def test_totals_of_linear_functions_are_kept(bags, rng):
 
 
 def test_small_bags_stay_as_they_are(bags):
-    fewer, known = representative_bags(bags, np.arange(bags.n_individuals, dtype=float), np.full(4, 20))
+    made = representative_bags(bags, np.arange(bags.n_individuals, dtype=float), np.full(4, 20))
+    fewer, known = made.bags, made.known
     for position in (1, 3):
         rows = slice(bags.starts[position], bags.starts[position + 1])
         own = slice(fewer.starts[position], fewer.starts[position + 1])
         np.testing.assert_array_equal(fewer.X[own], bags.X[rows])
         np.testing.assert_array_equal(fewer.weight[own], bags.weight[rows])
         np.testing.assert_array_equal(known[own], np.arange(rows.start, rows.stop))
+        assert (made.groups.share[own] == 1).all()
+        assert not made.groups.deviation[own].any()
 
 
 def test_more_representatives_give_better_totals_of_a_curved_function(bags):
@@ -43,7 +47,7 @@ def test_more_representatives_give_better_totals_of_a_curved_function(bags):
 
     errors = [
         np.abs(
-            totals(representative_bags(bags, np.zeros(bags.n_individuals), np.full(4, number))[0]) / totals(bags) - 1
+            totals(representative_bags(bags, np.zeros(bags.n_individuals), np.full(4, number)).bags) / totals(bags) - 1
         ).max()
         for number in (2, 8, 32)
     ]
@@ -64,34 +68,69 @@ def test_groups_do_not_depend_on_the_order_of_rows(seed, number):
     weight = rng.exponential(size=12)
     order = rng.permutation(12)
     bag = rng.integers(3, size=12) * 5
-    means, totals, of_bag = groups(rows, weight, bag, number)
+    means, totals, of_bag, spread = groups(rows, weight, bag, number)
     again = groups(rows[order], weight[order], bag[order], number)
     np.testing.assert_array_equal(again[0], means)
     np.testing.assert_array_equal(again[1], totals)
     np.testing.assert_array_equal(again[2], of_bag)
+    np.testing.assert_array_equal(again[3].share, spread.share)
+    np.testing.assert_array_equal(again[3].deviation, spread.deviation)
     for label in np.unique(bag):
         assert np.sum(of_bag == label) <= min(number, len(np.unique(rows[bag == label], axis=0)))
         assert totals[of_bag == label].sum() == pytest.approx(weight[bag == label].sum())
 
 
 def test_identical_rows_are_one_group():
-    means, totals, _ = groups(np.full((9, 2), 0.1), np.arange(1.0, 10.0), np.zeros(9, int), 4)
+    means, totals, _, spread = groups(np.full((9, 2), 0.1), np.arange(1.0, 10.0), np.zeros(9, int), 4)
     np.testing.assert_allclose(means, [[0.1, 0.1]])
     assert totals == pytest.approx([45.0])
+    assert spread.share == pytest.approx([285 / 45**2])
+    np.testing.assert_allclose(spread.deviation, 0.0, atol=1e-15)
 
 
 def test_the_group_with_the_largest_spread_is_split_first():
     rows = np.array([[0.0], [0.1], [5.0], [9.0]])
-    means, totals, _ = groups(rows, np.ones(4), np.zeros(4, int), 3)
+    means, totals, _, _ = groups(rows, np.ones(4), np.zeros(4, int), 3)
     np.testing.assert_allclose(np.sort(means[:, 0]), [0.05, 5.0, 9.0])
     assert sorted(totals) == [1.0, 1.0, 2.0]
 
 
+def test_groups_know_their_effective_number_and_spread():
+    """Weights 1, 3 at 0 and 4 in the first column; 2, 2, 1 far from them, the last with another `known`."""
+    X = np.array([[0.0, 5.0], [4.0, 5.0], [100.0, 1.0], [100.0, 3.0], [100.0, 2.0]])
+    bags = Bags(X, ["u"] * 5, [1.0, 3.0, 2.0, 2.0, 1.0])
+    made = representative_bags(bags, np.array([0.0, 0.0, 0.0, 0.0, 30.0]), np.array([3]))
+    order = np.argsort(made.bags.weight)
+    np.testing.assert_allclose(made.bags.weight[order], [1.0, 4.0, 4.0])
+    first = int(np.flatnonzero(made.bags.X[:, 0] == 3.0)[0])
+    alone = int(np.flatnonzero(made.bags.weight == 1.0)[0])
+    (pair,) = set(range(3)) - {first, alone}
+    # sum of w^2 over the squared sum, and root mean squared distances from the mean by column
+    np.testing.assert_allclose(made.groups.share[[first, pair, alone]], [10 / 16, 8 / 16, 1.0])
+    expected = [[np.sqrt((9 + 3) / 4), 0.0], [0.0, 1.0], [0.0, 0.0]]
+    np.testing.assert_allclose(made.groups.deviation[[first, pair, alone]], expected, atol=1e-12)
+    assert made.known[alone] == 30
+
+
+def test_groups_stay_with_their_rows(bags, rng):
+    """The sum of squared weights of a bag is that of its individuals."""
+    made = representative_bags(bags, rng.normal(size=bags.n_individuals), np.array([6, 8, 5, 30]))
+    assert len(made.groups.share) == made.bags.n_individuals == len(made.groups.deviation)
+    squares = made.bags.sum_by_bag(made.groups.share * made.bags.weight**2)
+    np.testing.assert_allclose(squares, bags.weight_squares(), rtol=1e-12)
+    # total variance = between groups + within
+    for column in (0, 1):
+        mean = made.bags.sum_by_bag(made.bags.weight * made.bags.X[:, column]) / made.bags.totals()
+        parts = (made.bags.X[:, column] - mean[made.bags.bag]) ** 2 + made.groups.deviation[:, column] ** 2
+        whole = bags.sum_by_bag(bags.weight * (bags.X[:, column] - mean[bags.bag]) ** 2)
+        np.testing.assert_allclose(made.bags.sum_by_bag(made.bags.weight * parts), whole, rtol=1e-10)
+
+
 def test_bags_do_not_influence_each_other(bags):
-    together, _ = representative_bags(bags, np.zeros(bags.n_individuals), np.full(4, 6))
+    together = representative_bags(bags, np.zeros(bags.n_individuals), np.full(4, 6)).bags
     for position in range(len(bags)):
         alone = bags[[position]]
-        apart, _ = representative_bags(alone, np.zeros(alone.n_individuals), np.array([6]))
+        apart = representative_bags(alone, np.zeros(alone.n_individuals), np.array([6])).bags
         np.testing.assert_allclose(together[[position]].X, apart.X, rtol=1e-12)
         np.testing.assert_allclose(together[[position]].weight, apart.weight, rtol=1e-12)
 
@@ -102,7 +141,7 @@ def test_numbers_of_representatives_follow_the_variation_within_bags(rng):
     X = np.repeat([[-8.0], [0.0], [5.0]], 60, axis=0) + np.repeat(spread, 60)[:, None] * rng.normal(size=(180, 3))
     chosen = Representatives(Bags(X, np.repeat(list("abc"), 60), rng.exponential(size=180)), np.zeros(180))
     assert chosen.number.tolist() == [8, 32, 8]
-    assert chosen.chosen[0].sizes.tolist() == [8, 32, 8]
+    assert chosen.chosen.bags.sizes.tolist() == [8, 32, 8]
 
 
 def test_bags_that_are_off_get_more_representatives(rng):

@@ -64,7 +64,7 @@ def test_memory_of_a_pass_does_not_grow_with_covariates(x64, rng, link, size):
         bags = Bags(rng.normal(size=(n, d)), np.repeat(np.arange(12), size), rng.exponential(size=n))
         kernel = RBF(ard=True).resolve(bags.feature_names)
         feature_map = FeatureMap((kernel,), 1.0)
-        (chunk,) = make_chunks(bags, np.ones(12), np.ones(12), np.zeros(n), precision=np.float32)
+        (chunk,) = make_chunks(bags, np.ones(12), {}, np.zeros(n), precision=np.float32)
         landmarks = (rng.normal(size=(n_landmarks, d)),)
         basis = make_basis(feature_map, (kernel.initial_log_parameters(bags.X, 1.0),), landmarks, (1e-6,))
         spec = Spec(feature_map, Poisson(), get_link(link), "matched")

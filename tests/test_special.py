@@ -1,3 +1,4 @@
+import math
 from functools import cache
 from itertools import pairwise
 
@@ -245,6 +246,33 @@ def test_digamma_minus_log_derivatives():
     np.testing.assert_allclose(slope, scipy.special.polygamma(1, k) - 1 / k, rtol=1e-11)
     curvature = jax.jit(jax.vmap(jax.grad(jax.grad(special.digamma_minus_log))))(k)
     np.testing.assert_allclose(curvature, scipy.special.polygamma(2, k) + 1 / k**2, rtol=1e-9)
+
+
+@pytest.mark.parametrize("k", [1e-9, 0.03, 1.7, 99.9, 100.1, 3e4, 1e8, 1e12])
+def test_log_rising_is_a_sum_of_logarithms_for_whole_numbers(k):
+    """`k (k + 1) ... (k + y - 1) / k^y`, summed without rounding."""
+    y = np.array([0.0, 1.0, 2.0, 5.0, 60.0, 4000.0])
+    exact = [math.fsum(math.log1p(j / k) for j in range(int(count))) for count in y]
+    np.testing.assert_allclose(special.log_rising(y, k), exact, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("y", [0.3, 2.5, 71.25])
+def test_log_rising_of_broken_numbers_follows_its_recurrence(y):
+    """One more factor: `f(y + 1) = f(y) + log(1 + y/k)`; and where nothing cancels it is scipy's."""
+    k = np.array([1e-3, 0.7, 40.0, 99.99, 100.01, 5e5])
+    found = np.asarray(special.log_rising(y + 1, k) - special.log_rising(y, k))
+    np.testing.assert_allclose(found, np.log1p(y / k), rtol=1e-9, atol=1e-12)
+    direct = scipy.special.gammaln(k + y) - scipy.special.gammaln(k) - y * np.log(k)
+    np.testing.assert_allclose(special.log_rising(y, k), direct, rtol=1e-9, atol=1e-8)
+
+
+def test_log_rising_derivatives():
+    """Digammas, on both sides of the change to Stirling's series."""
+    y, k = np.array([3.0, 40.0, 7.0, 900.0]), np.array([0.4, 99.0, 101.0, 5000.0])
+    by_y, by_k = jax.grad(lambda y, k: special.log_rising(y, k).sum(), argnums=(0, 1))(y, k)
+    psi = scipy.special.digamma
+    np.testing.assert_allclose(by_y, psi(k + y) - np.log(k), rtol=1e-9)
+    np.testing.assert_allclose(by_k, psi(k + y) - psi(k) - y / k, rtol=1e-7, atol=1e-10)
 
 
 @pytest.mark.parametrize("function", PAIR_FUNCTIONS)

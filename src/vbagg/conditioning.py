@@ -1,9 +1,9 @@
 """Individuals of bags whose outputs were observed: their residuals given the bag's own output, MATH (14).
 
-Given the weights `v`, a bag's total is `Psi(h)`, `h` Gaussian with mean `eta(v)` and variance `tau`: the residuals of its
-individuals and, where it is part of the risk, the bag's own effect. Its output says more about `h`: mean `h^` and variance
-`tau^`, by quadrature. The latent value of an individual follows by regression on `h`, with the covariance `c_i` of its
-residual with `h`; the weights themselves move `eta`, and `h^` with it by `tau^ / tau`.
+Given the weights `v`, a bag's total is `Psi(h)`, `h` Gaussian with mean `eta(v)` and variance `tau`: the residuals of
+its individuals and, where it is part of the risk, the bag's own effect. Its output says more about `h`: mean `h^` and
+variance `tau^`, by quadrature. The latent value of an individual follows by regression on `h`, with the covariance
+`c_i` of its residual with `h`; the weights themselves move `eta`, and `h^` with it by `tau^ / tau`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from vbagg.moments import (
 Array = Any
 DEPTH = 45.0
 """Log density below its peak that no longer counts."""
-NODES, ZOOMS = 129, 8
+NODES, ZOOMS = 129, 30
 
 
 @dataclass(frozen=True)
@@ -120,11 +120,11 @@ def observe(
 def _posterior(
     likelihood: Likelihood, link: Any, y: np.ndarray, eta: np.ndarray, tau: np.ndarray, facts: Any, p: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of `h ~ N(eta, tau)` given the output, on a grid that zooms in on where it is likely."""
-    sd = np.sqrt(tau)
-    low, high = eta - 10 * sd, eta + 10 * sd
+    """Mean and variance of `h ~ N(eta, tau)` given the output, on a grid that moves to where it is likely."""
+    sd, least = np.sqrt(tau), link.least_coordinate
+    low, high = np.maximum(eta - 10 * sd, least), eta + 10 * sd
     many = {name: values[:, None] for name, values in facts.items()}
-    unit = np.linspace(0.0, 1.0, NODES)
+    unit, row = np.linspace(0.0, 1.0, NODES), np.arange(len(y))
     for _ in range(ZOOMS):
         h = low[:, None] + (high - low)[:, None] * unit
         density = np.asarray(_log_density(likelihood, link, y[:, None], h, many, p))
@@ -133,11 +133,17 @@ def _posterior(
         likely = density > -DEPTH
         first = np.maximum(np.argmax(likely, axis=1) - 1, 0)
         last = np.minimum(NODES - np.argmax(likely[:, ::-1], axis=1), NODES - 1)
-        if np.all((first == 0) & (last == NODES - 1)):
+        below, above = likely[:, 0] & (low > least), likely[:, -1]
+        if np.all((first == 0) & (last == NODES - 1) & ~below & ~above):
             break
-        row = np.arange(len(h))
-        low, high = h[row, first], h[row, last]
+        # an output may be further off than any residual would be: first wider, then narrower
+        width, beyond = high - low, below | above
+        low, high = (
+            np.maximum(np.where(beyond, low - below * width, h[row, first]), least),
+            np.where(beyond, high + above * width, h[row, last]),
+        )
     weight = np.exp(density)
+    weight[:, [0, -1]] /= 2
     weight /= weight.sum(axis=1, keepdims=True)
     mean = np.sum(weight * h, axis=1)
     return mean, np.sum(weight * (h - mean[:, None]) ** 2, axis=1)
@@ -165,7 +171,7 @@ def _latent(
     lost = (1 - state["kept"])[owner, None]
     prior = staged.residual_diagonal - white + shape**2 * state["effect"][owner, None]
     # the regression cannot explain more than there is
-    explained = jnp.minimum(gain**2 * tau[owner, None], 0.999 * prior)
+    explained = jnp.minimum(gain**2 * tau[owner, None], prior)
     residual = prior - explained * (1 - state["kept"])[owner, None]
     by_weights = variance - staged.residual_diagonal - 2 * gain * lost * with_eta
     by_weights = jnp.maximum(by_weights + (gain * lost) ** 2 * state["kappa"][owner, None], 0.0)

@@ -37,6 +37,8 @@ class Link:
     """Prior sd of the constant mean of `f`, in units in which the overall rate is of order one."""
     averages: ClassVar[bool] = False
     """Whether a bag's total is the weighted mean of its rates, which cannot exceed one, rather than their sum."""
+    least_coordinate: ClassVar[float] = -np.inf
+    """Least latent value that stands for a total: of two with the same rate it is the larger."""
     bag_sums: ClassVar[str] = "none"
     """How individuals collapse into sums of bags, MATH (9): "linear", "quadratic" or "none"."""
     matched: ClassVar[Matched]
@@ -238,6 +240,7 @@ class Square(Link):
     scale_name = "root of the rate"
     typical_variance = 0.1
     mean_sd = 1.0
+    least_coordinate = 0.0
     bag_sums = "quadratic"
     matched = MatchedGamma()
     rate_law = laws.SquaredNormal

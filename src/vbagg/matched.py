@@ -20,6 +20,8 @@ HERMITE_WEIGHTS = HERMITE_WEIGHTS / HERMITE_WEIGHTS.sum()
 GRID = np.linspace(-1.0, 1.0, 96)
 DEPTH = 30.0
 """Densities are followed down to exp(-30) of their peak."""
+LEAST_LOGIT = -700.0
+"""Below it a probability is no longer a number."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,9 @@ class MatchedGamma(Matched):
     def nodes(self, M: Array, V: Array) -> tuple[Array, Array]:  # noqa: D102
         shape = M**2 / V
         # density of u = log(T / M): exp(shape (u - exp(u) + 1)) of its peak, which is at zero
-        left, right = _gamma_reach(jax.lax.stop_gradient(shape))
-        u = (left + right)[..., None] / 2 + (right - left)[..., None] / 2 * GRID
-        return M[..., None] * jnp.exp(u), jax.nn.softmax(shape[..., None] * (u - jnp.expm1(u)), axis=-1)
+        fixed = jax.lax.stop_gradient(shape)
+        u, log_step = _grid(*_gamma_reach(fixed), fixed)
+        return M[..., None] * jnp.exp(u), jax.nn.softmax(shape[..., None] * (u - jnp.expm1(u)) + log_step, axis=-1)
 
     def expected_log(self, M: Array, V: Array) -> Array:  # noqa: D102
         return jnp.log(M) + special.digamma_minus_log(M**2 / V)
@@ -83,22 +85,41 @@ class MatchedBeta(Matched):
     def nodes(self, M: Array, V: Array) -> tuple[Array, Array]:  # noqa: D102
         size = beta_size(M, V)
         first, second = M * size, (1 - M) * size
-        mode = jnp.log(M) - jnp.log1p(-M)
+        mode = jax.lax.stop_gradient(jnp.log(M) - jnp.log1p(-M))
         # density of u = logit T: exp(first u - size log(1 + exp u)), falling like exp(first u) and exp(-second u)
-        curvature = jax.lax.stop_gradient(first * (1 - M))
-        outer = jnp.sqrt(2 * DEPTH / curvature) + DEPTH / curvature
-        left = jnp.minimum(outer, DEPTH / jax.lax.stop_gradient(first) + 2 * jnp.sqrt(DEPTH / curvature))
-        right = jnp.minimum(outer, DEPTH / jax.lax.stop_gradient(second) + 2 * jnp.sqrt(DEPTH / curvature))
-        u = (right - left)[..., None] / 2 + (left + right)[..., None] / 2 * GRID
-        u = jax.lax.stop_gradient(mode)[..., None] + u
+        left, right, curvature = (jax.lax.stop_gradient(value) for value in _beta_reach(M, size))
+        u, log_step = _grid(left, right, curvature)
+        u = mode[..., None] + u
         log_density = first[..., None] * jax.nn.log_sigmoid(u) + second[..., None] * jax.nn.log_sigmoid(-u)
-        return jax.nn.sigmoid(u), jax.nn.softmax(log_density, axis=-1)
+        return jax.nn.sigmoid(jnp.maximum(u, LEAST_LOGIT)), jax.nn.softmax(log_density + log_step, axis=-1)
+
+
+def _grid(left: Array, right: Array, curvature: Array) -> tuple[Array, Array]:
+    """Nodes around a peak at zero, and the logarithm of their distances: narrow there, ever wider to both ends.
+
+    `curvature` is that of the logarithm of the density at its peak; kinks of the tails have a width of about one.
+    """
+    width = jnp.minimum(1.0, 1 / jnp.sqrt(curvature))
+    low, high = jnp.arcsinh(left / width), jnp.arcsinh(right / width)
+    t = ((low + high)[..., None] + (high - low)[..., None] * GRID) / 2
+    return width[..., None] * jnp.sinh(t), jnp.log(jnp.cosh(t))
 
 
 def beta_size(M: Array, V: Array) -> Array:
     """`alpha + beta` of the beta distribution with mean `M` and variance `V`, kept below `M (1 - M)`."""
     limit = M * (1 - M)
     return limit / jnp.minimum(V, 0.99 * limit) - 1
+
+
+def _beta_reach(M: Array, size: Array) -> tuple[Array, Array, Array]:
+    """Where the logarithm of the density of `logit T` has fallen by `DEPTH`, from its peak, and its curvature there."""
+    first, second = M * size, (1 - M) * size
+    curvature = first * (1 - M)
+    outer = jnp.sqrt(2 * DEPTH / curvature) + DEPTH / curvature
+    # w above the peak it has fallen by size log(1 - M + M exp(w)) - first w >= second w + size log M
+    left = jnp.minimum(outer, (DEPTH - size * jnp.log1p(-M)) / first)
+    right = jnp.minimum(outer, (DEPTH - size * jnp.log(M)) / second)
+    return -left, right, curvature
 
 
 def _gamma_reach(shape: Array) -> tuple[Array, Array]:

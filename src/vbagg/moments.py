@@ -117,7 +117,8 @@ def _bag_features(feature_map: FeatureMap, basis: Basis, chunk: Chunk) -> tuple[
     A = features(feature_map, basis, X)
     own = diagonal = residual_diagonal(feature_map, basis, X, A)
     if chunk.groups is not None:
-        flat = Groups(chunk.groups.share.reshape(t * n), chunk.groups.deviation.reshape(t * n, d))
+        share, deviation = (part.astype(X.dtype) for part in (chunk.groups.share, chunk.groups.deviation))
+        flat = Groups(share.reshape(t * n), deviation.reshape(t * n, d))
         own = own_residual(feature_map, basis, X, A, flat)
     return A.reshape(t, n, -1), diagonal.reshape(t, n), own.reshape(t, n)
 

@@ -21,12 +21,13 @@ class Observed:
     labels: tuple
     fingerprint: np.ndarray
     y: np.ndarray
-    trials: np.ndarray | None
+    facts: dict[str, np.ndarray]
+    """What the likelihood knows of each of them besides, in the units of training."""
 
     @classmethod
-    def of(cls, bags: Bags, offset: np.ndarray, y: np.ndarray, trials: np.ndarray | None) -> Observed:
+    def of(cls, bags: Bags, offset: np.ndarray, y: np.ndarray, facts: dict[str, np.ndarray]) -> Observed:
         """Training bags without rows of zero weight, the known term of `f` of their rows, and their outputs."""
-        return cls(tuple(bags.labels.tolist()), fingerprints(bags, offset), y, trials)
+        return cls(tuple(bags.labels.tolist()), fingerprints(bags, offset), y, facts)
 
     def recognise(self, bags: Bags, offset: np.ndarray) -> np.ndarray:
         """Position among the training bags of each of these, -1 where a bag is not one of them.

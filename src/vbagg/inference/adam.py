@@ -118,4 +118,5 @@ def _as_fit(problem: Problem, objective: NegativeElbo, state: Any, run: Run | No
     elbo = problem.at(parameters, objective.jitter).elbo(q)
     epochs, history = (run.epochs, run.history) if run else (0, [])
     status = Status(True, f"Ran {epochs} epochs; stochastic gradients do not test convergence.", epochs, 0)
-    return Fit(parameters, q, elbo, elbo + objective.log_prior(parameters)[0], objective.jitter, status, history)
+    objective_ = elbo + objective.log_prior(parameters)[0]
+    return Fit(parameters, q, q, elbo, objective_, objective.jitter, status, history)

@@ -2,84 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vbagg.elbo import Parameters
-from vbagg.inference.problem import Problem
-from vbagg.inference.profile import Profile, solve_in_full
+from vbagg.features import carry_weights
+from vbagg.inference.mode import linearised
+from vbagg.inference.problem import Gaussian, Problem
+from vbagg.inference.profile import Point, Profile
 from vbagg.inference.result import Fit, FlatParameters
 from vbagg.priors import LogPrior
 from vbagg.progress import Report
 
-DIFFERENCE = 0.2
-"""Step of the finite differences of the gradient, in log-parameters."""
+FIRST_SD = 0.5
+"""Sd of log-parameters of which no search has learnt the curvature."""
 LARGEST_SD = 1.5
 """Posterior sd of a log-parameter is taken to be at most this: about the prior's."""
 LARGEST_SURPLUS = 2.0
 """The log weight of a point exceeds the Gaussian's by at most this."""
+LEAST_WEIGHT = 0.02
+"""Members of less weight than this share of an even one are left out of predictions."""
+PRECISION = 1e-3
+"""Nats to which `q` is solved at each point."""
+ORDERS = (4, 8, 12, 20, 24, 32, 44, 48, 60)
+"""Orders of Hadamard matrices by Paley's construction: one more than a prime that leaves 3 when divided by 4."""
 
 
-def average(
-    problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPrior, report: Report
-) -> list[tuple[float, Fit]]:
-    """Weighted fits that stand for the posterior of the log-parameters.
+@dataclass(frozen=True)
+class Average:
+    """Weighted fits that stand for the posterior of the log-parameters."""
 
-    The posterior is taken as Gaussian with the curvature of the objective at its optimum (finite differences of the
-    gradient), represented by symmetric sigma points that match its mean and covariance; the weight of each point is
-    corrected by its own objective, and `q` is solved there with all individuals.
+    members: list[tuple[float, Fit]]
+    effective: float
+    """Effective number of the points: their own if the posterior is Gaussian, less where weights are uneven."""
+    points: int
+
+
+def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPrior, report: Report) -> Average:
+    """Points that match mean and covariance of a Gaussian posterior, weighted by their own objective.
+
+    Points are one sd off in every principal direction, by the signs of a row of a Hadamard matrix: typical of a
+    Gaussian in many dimensions, where points along the axes would be extremes. A first set of them, around the optimum
+    with the curvature that the search has learnt, asks for slopes: their mean and their covariance with the signs are
+    the centre and curvature of the Gaussian at the scale of the posterior. The second set stands for it.
     """
     flat = FlatParameters(fit.parameters, trainable)
     centre = flat.ravel(fit.parameters)
     k = len(centre)
     if k == 0:
-        return [(1.0, fit)]
+        return Average([(1.0, fit)], 1.0, 1)
     profile = Profile(problem.rough or problem, flat, log_prior)
-    origin = profile(centre, 1e-5)
-    assert origin.slope is not None
-    values, axes = np.linalg.eigh(_curvature(lambda x: profile(x, 1e-5).slope, centre, origin.slope))
-    sd = 1 / np.sqrt(np.maximum(values, 1 / LARGEST_SD**2))
-    radius = np.sqrt(max(k, 3.0))
-    members, log_weights = [fit], [np.log(max(1 - k / radius**2, 1e-3))]
-    for direction in np.concatenate([axes.T * sd[:, None], -axes.T * sd[:, None]]):
-        point = profile(centre + radius * direction, 1e-5, slope=False)
-        report({"averaging": len(members), "of": 2 * k + 1, "objective": point.value})
-        if not (np.isfinite(point.value) and point.solution.converged):
-            continue
-        surplus = point.value - origin.value + radius**2 / 2
-        log_weights.append(-np.log(2 * radius**2) + min(surplus, LARGEST_SURPLUS))
-        solution, objective, jitter = point.solution, point.value, point.jitter
-        if problem.rough is not None:
-            staged = problem.at(point.parameters)
-            solution, objective = solve_in_full(staged, point, 1e-4)
-            jitter = staged.jitter
-        members.append(
-            replace(
-                fit,
-                parameters=point.parameters,
-                q=solution.q,
-                elbo=solution.elbo,
-                objective=objective,
-                jitter=jitter,
-            )
-        )
+    origin = profile(centre, PRECISION, slope=False)
+    design = signs(k)
+
+    def told(number: int, point: Point) -> Point:
+        report({"averaging": number + 1, "of": 2 * len(design), "objective": point.value})
+        return point
+
+    spread = _root(np.linalg.inv(fit.curvature) if len(fit.curvature) == k else np.eye(k) / FIRST_SD**2)
+    tried = [told(s, profile(centre + spread @ row, PRECISION)) for s, row in enumerate(design)]
+    centre, spread = _gaussian(centre, spread, design, tried)
+    members, log_weights = [], []
+    for number, row in enumerate(-design):
+        point = told(len(design) + number, profile(centre + spread @ row, PRECISION, slope=False))
+        if np.isfinite(point.value) and point.solution.converged:
+            log_weights.append(min(point.value - origin.value + k / 2, LARGEST_SURPLUS))
+            members.append(_member(profile.problem, fit, origin, point))
+    if not members:
+        return Average([(1.0, fit)], 1.0, 1)
     weights = np.exp(np.array(log_weights) - max(log_weights))
-    return list(zip(weights / weights.sum(), members, strict=True))
+    weights /= weights.sum()
+    kept = weights > LEAST_WEIGHT / len(weights)
+    chosen = [(w / weights[kept].sum(), m) for w, m, keep in zip(weights, members, kept, strict=True) if keep]
+    return Average(chosen, 1 / float(weights @ weights), len(design))
 
 
-def _curvature(
-    slope_at: Callable[[np.ndarray], np.ndarray | None], centre: np.ndarray, origin: np.ndarray
-) -> np.ndarray:
-    """Minus the Hessian by differences of slopes on the side where there are any; the prior's where there are none."""
-    rows = []
-    for e in np.eye(len(centre)):
-        row = e / LARGEST_SD**2
-        for step in (DIFFERENCE, -DIFFERENCE):
-            slope = slope_at(centre + step * e)
-            if slope is not None:
-                row = (origin - slope) / step
-                break
-        rows.append(row)
-    return (np.array(rows) + np.array(rows).T) / 2
+def _gaussian(
+    centre: np.ndarray, spread: np.ndarray, design: np.ndarray, tried: list[Point]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Centre and root of the covariance of the Gaussian whose slopes at the points are nearest to those found."""
+    known = [(row, spread.T @ point.slope) for row, point in zip(design, tried, strict=True) if point.slope is not None]
+    if len(known) < len(design):
+        return centre, spread
+    rows, slopes = map(np.array, zip(*known, strict=True))
+    curvature = -(rows.T @ slopes) / len(rows)
+    inverse = np.linalg.inv(spread)
+    root = _root(inverse.T @ (curvature + curvature.T) / 2 @ inverse)
+    shift = root @ np.clip(root.T @ inverse.T @ slopes.mean(axis=0), -1.0, 1.0)
+    return centre + shift, root
+
+
+def _root(curvature: np.ndarray) -> np.ndarray:
+    """Square root of the inverse of a curvature, no sd larger than a prior's."""
+    values, axes = np.linalg.eigh((curvature + curvature.T) / 2)
+    return axes / np.sqrt(np.maximum(values, 1 / LARGEST_SD**2))
+
+
+def _member(problem: Problem, fit: Fit, origin: Point, point: Point) -> Fit:
+    """The fit at a point: `q` as representatives have it, moved by what all individuals changed at the optimum."""
+    staged = problem.at(point.parameters, point.jitter)
+    change = fit.q.mu - origin.solution.q.mu
+    moved = carry_weights(problem.spec.feature_map, origin.basis, point.basis, change)
+    q = Gaussian(point.solution.q.mu + moved, point.solution.q.factor)
+    return replace(
+        fit,
+        parameters=point.parameters,
+        q=q,
+        posterior=linearised(staged, q),
+        elbo=point.solution.elbo,
+        objective=point.value,
+        jitter=point.jitter,
+    )
+
+
+def signs(k: int) -> np.ndarray:
+    """Rows of `k` signs whose columns are orthogonal and add up to zero, as few as a Paley matrix offers."""
+    order = next((n for n in ORDERS if n > k), None)
+    if order is None:
+        raise ValueError(f"parameters can be averaged up to {ORDERS[-1] - 1} of them; got {k}. Use hyper='point'.")
+    q = order - 1
+    residues = {(i * i) % q for i in range(1, q)}
+    chi = np.array([0] + [1 if i in residues else -1 for i in range(1, q)])
+    jacobsthal = chi[(np.arange(q)[:, None] - np.arange(q)) % q]
+    matrix = np.ones((order, order))
+    matrix[1:, 1:] = jacobsthal + np.eye(q)
+    matrix[1:, 0] = -1
+    # make the first column one, so that the others are orthogonal to it
+    matrix *= np.where(matrix[:, :1] < 0, -1.0, 1.0)
+    return matrix[:, 1 : k + 1]

@@ -9,6 +9,7 @@ import numpy as np
 
 from vbagg.elbo import Parameters
 from vbagg.errors import unknown_name
+from vbagg.inference.mode import linearised
 from vbagg.inference.problem import Problem, StagedProblem
 from vbagg.inference.profile import Point, Profile, solve_in_full
 from vbagg.inference.result import Fit, FlatParameters, Status, Validator, choose, require_counts
@@ -206,4 +207,14 @@ class _Search:
             representation_gap=gap,
             repeated=result.stopped,
         )
-        return Fit(best.parameters, solution.q, solution.elbo, objective, staged.jitter, status, self.history)
+        return Fit(
+            parameters=best.parameters,
+            q=solution.q,
+            posterior=linearised(staged, solution.q),
+            elbo=solution.elbo,
+            objective=objective,
+            jitter=staged.jitter,
+            status=status,
+            history=self.history,
+            curvature=result.curvature,
+        )

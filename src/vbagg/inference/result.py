@@ -28,6 +28,10 @@ class Status:
     """Largest relative jitter that a factorisation needed."""
     representation_gap: float = 0.0
     """ELBO with all individuals minus that with the representatives of the search, at the learnt parameters."""
+    effective: float = 1.0
+    """Effective number of the parameter values that predictions average over."""
+    points: int = 1
+    """Parameter values that were tried for that."""
     repeated: bool = False
     """Whether this start was stopped because it had come to an earlier start's optimum."""
 
@@ -38,6 +42,9 @@ class Fit:
 
     parameters: Parameters
     q: Gaussian
+    """Where the ELBO is largest."""
+    posterior: Gaussian
+    """What predictions use: the same mean, with the covariance of the linearised model."""
     elbo: float
     objective: float
     """ELBO plus log prior."""
@@ -45,6 +52,8 @@ class Fit:
     """Relative jitter of each component's factorisation."""
     status: Status
     history: list[dict] = field(repr=False, default_factory=list)
+    curvature: np.ndarray = field(repr=False, default_factory=lambda: np.zeros((0, 0)))
+    """Inverse Hessian of minus the objective in the trainable parameters, as far as a search has learnt it."""
 
 
 class FlatParameters:

@@ -19,7 +19,7 @@ from vbagg.kernels.base import Leaf, LogParameters, Start, positive_values
 from vbagg.kernels.distances import differences, product, safe_sqrt, squared_distances
 from vbagg.kernels.prior import Prior
 
-SHARE_OF_WHITE = 0.3
+SHARE_OF_WHITE = 0.1
 """Starting variance of an individual effect, relative to that of a component with landmarks."""
 
 

@@ -5,15 +5,19 @@ A law holds one distribution per row and answers for all rows at once: ``mean``,
 
 - an individual's rate: `Normal`, `LogNormal`, `SquaredNormal`, `LogitNormal`, one for each link
 - a bag's total, from its mean and variance: ``from_moments`` of `Gamma`, `LogNormal`, `Normal`, `Beta`
-- a bag's new output: `NegativeBinomial`, `PoissonLogNormal`, `BetaBinomial`, `ExponentialLogNormal`
+- a bag's new output, mixed over its total: `NegativeBinomial`, `NegativeBinomialMixture`, `PoissonLogNormal`,
+  `BetaBinomial`, `ExponentialLogNormal`, and `NumericalLaw` with `total_nodes` for any log density
 - averages over hyper-parameters: `Mixture`
 """
 
 from .base import Law
+from .compound import NegativeBinomialMixture
 from .counts import BetaBinomial, NegativeBinomial
 from .gaussian import LogitNormal, LogNormal, Normal
 from .lognormal_mixtures import ExponentialLogNormal, PoissonLogNormal
+from .mixing import total_nodes
 from .mixture import Mixture
+from .numerical import NumericalLaw
 from .squared import SquaredNormal
 from .totals import Beta, Gamma
 
@@ -27,7 +31,10 @@ __all__ = [
     "LogitNormal",
     "Mixture",
     "NegativeBinomial",
+    "NegativeBinomialMixture",
     "Normal",
+    "NumericalLaw",
     "PoissonLogNormal",
     "SquaredNormal",
+    "total_nodes",
 ]

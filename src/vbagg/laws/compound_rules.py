@@ -11,18 +11,27 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtr, sici
+from threadpoolctl import threadpool_limits
 
 from .base import CACHED, Array
 from .numerics import GAUSSIAN_REACH, ends, node_groups, reach
 from .special import LOG_2PI, negative_binomial_log_mass, negative_binomial_tail, stirling_remainder
 
+LOG_NOTHING = -700.0  # a total of 0 is treated as exp(-700)
 _POISSON = 1e100  # stands for an infinite size
-_STEP = 0.25  # in log T: log-gamma and logit-beta densities have features of unit width
+_STEP = 0.2  # in log T: log-gamma and logit-beta densities have features of unit width
 _GAUSSIAN_STEP = 0.7  # in standard deviations
 _NARROW = 0.04  # squared ratio of widths below which 16 Gauss-Hermite nodes do
 _LONG_TAIL = 1.0  # exponential tails that fall more slowly are not followed
-_TAPER = 28
+_TAPER = 36  # nodes over which a density is faded out where its tail does not matter
+
+
+def over_rows(integral: Callable[..., Array], *parameters: Array | float, **options: bool) -> Array:
+    """Call an integral of this module with parameters that broadcast against each other."""
+    arrays = np.broadcast_arrays(*parameters)
+    return integral(*(array.ravel() for array in arrays), **options).reshape(arrays[0].shape)
 
 
 def total_drop(t: Array, skew: Array) -> Array:
@@ -58,7 +67,7 @@ def count_log_mass(y: Array, centre: Array, scale: Array, skew: Array, size: Arr
     size = np.minimum(size, _POISSON)
     t0, total, slope = _mode(y, centre, scale, skew, size)
     tilt = np.exp(skew * t0)
-    share, side = _rarer(total, size)
+    share, side = rarer(total, size)
     shape = np.stack([tilt, skew, y + size, share, side * scale, slope])
 
     curvature = (1 + y / size) * total / (1 + total / size) ** 2
@@ -78,7 +87,7 @@ def count_log_mass(y: Array, centre: Array, scale: Array, skew: Array, size: Arr
 def _integrand_drop(t: Array, shape: Array) -> Array:
     """Fall of the log integrand at distance t from the mode, less the slope left there."""
     tilt, skew, weight, share, signed_scale, slope = shape
-    return tilt * total_drop(t, skew) + weight * _logit_drop(signed_scale * t, share) - slope * t
+    return tilt * total_drop(t, skew) + weight * logit_drop(signed_scale * t, share) - slope * t
 
 
 def _mode(y: Array, centre: Array, scale: Array, skew: Array, size: Array) -> tuple[Array, Array, Array]:
@@ -121,16 +130,19 @@ def count_tail(k: Array, centre: Array, scale: Array, skew: Array, size: Array, 
     # the integrand of P(T < W) falls like exp(-size x); where that is slow take 1 - P(T > W)
     complement = ~narrow & (size < _LONG_TAIL) & (not upper)
     tail = np.empty(k.shape)
-    for rule, chosen in (
-        (_tail_of_narrow_total, narrow),
-        (_tail_of_wide_log_normal, ~narrow & (skew == 0)),
-        (_tail_of_wide_gamma, ~narrow & (skew > 0)),
-    ):
+    rules: dict[Callable[..., Array], npt.NDArray[np.bool_]] = {
+        _tail_of_narrow_total: narrow,
+        _tail_of_wide_log_normal: ~narrow & (skew == 0),
+        _tail_of_wide_gamma: ~narrow & (skew > 0),
+    }
+    for rule, chosen in rules.items():
         for is_upper, place in ((upper, chosen & ~complement), (True, chosen & complement)):
-            for rows in np.array_split(np.flatnonzero(place), 1 + place.sum() // CACHED):
+            positions = np.flatnonzero(place)
+            for start in range(0, len(positions), CACHED):
+                rows = positions[start : start + CACHED]
                 tail[rows] = rule(*(values[rows] for values in (k, centre, scale, skew, size)), is_upper)
     tail[complement] = 1 - tail[complement]
-    return tail
+    return np.clip(tail, 0.0, 1.0)
 
 
 def _tail_of_narrow_total(k: Array, centre: Array, scale: Array, skew: Array, size: Array, upper: bool) -> Array:
@@ -147,7 +159,7 @@ def _tail_of_narrow_total(k: Array, centre: Array, scale: Array, skew: Array, si
     slope = _wait_density(k, size)(centre + scale * t) * scale * np.exp(-log_root)
     correction = ((integral.T @ (weight / weight.sum(axis=0))) * slope).sum(axis=0)
     tail = negative_binomial_tail(k, np.exp(start), size, upper)
-    return np.maximum(tail + correction if upper else tail - correction, 0.0)
+    return tail + correction if upper else tail - correction
 
 
 @cache
@@ -190,13 +202,14 @@ def _tail_of_wide_gamma(k: Array, centre: Array, scale: Array, skew: Array, size
     certain = sign * (ends_of_total[near] - ends_of_wait[far]) > 0
     length = np.where(certain, 0.0, np.maximum(length, 0.0))
     tail = np.empty(k.shape)
-    for rows, nodes in node_groups(length / _step(curvature + scale**-2.0)):
-        h = length[rows] / nodes
-        nodes += _TAPER
-        x = start[rows] + sign * np.multiply.outer(np.arange(nodes), h)
-        below = _cumulation(nodes) @ _wait_density(k[rows], size[rows])(x)
-        log_density = total_log_peak(skew[rows]) - total_drop((x - centre[rows]) / scale[rows], skew[rows])
-        tail[rows] = h**2 / scale[rows] * (below * np.exp(log_density)).sum(axis=0)
+    with threadpool_limits(1, user_api="blas"):  # small matrices gain nothing from threads
+        for rows, nodes in node_groups(length / _step(curvature + scale**-2.0)):
+            h = length[rows] / nodes
+            nodes += _TAPER
+            x = start[rows] + sign * np.multiply.outer(np.arange(nodes), h)
+            below = _cumulation(nodes) @ _wait_density(k[rows], size[rows])(x)
+            log_density = total_log_peak(skew[rows]) - total_drop((x - centre[rows]) / scale[rows], skew[rows])
+            tail[rows] = h**2 / scale[rows] * (below * np.exp(log_density)).sum(axis=0)
     return np.where(certain, 1.0, tail)
 
 
@@ -231,16 +244,16 @@ def _wait_ends(k: Array, size: Array) -> tuple[Array, Array, Array]:
 def _wait_drop(k: Array, size: Array) -> Callable[[Array], Array]:
     """Fall of the log density of log W at a distance from its peak, log(k + 1)."""
     size = np.minimum(size, _POISSON)
-    share, side = _rarer(k + 1, size)
-    return lambda u: (k + 1 + size) * _logit_drop(side * u, share)
+    share, side = rarer(k + 1, size)
+    return lambda u: (k + 1 + size) * logit_drop(side * u, share)
 
 
-def _rarer(total: Array, size: Array) -> tuple[Array, Array]:
+def rarer(total: Array, size: Array) -> tuple[Array, Array]:
     """Of p = total / (total + size) and 1 - p the smaller one, and the sign of its logit's direction."""
     return np.minimum(total, size) / (total + size), np.where(total > size, -1.0, 1.0)
 
 
-def _logit_drop(u: Array, share: Array) -> Array:
+def logit_drop(u: Array, share: Array) -> Array:
     """Return log(1 + share (exp(u) - 1)) - share u."""
     with np.errstate(over="ignore"):
         return np.log1p(share * np.expm1(u)) - share * u

@@ -113,7 +113,8 @@ def first_reaching(
     rows = np.flatnonzero(f_lower < 0)
     a, b = lower[rows], upper[rows]  # a: newest point, b: other end of the bracket, c: the point dropped last
     f_a, f_b = f_lower[rows], np.maximum(residual(b, rows), 0.0)
-    fraction = np.full(len(rows), 0.5)
+    # normal scores of counts are nearly linear in log(1 + x)
+    fraction = _log_fraction(a, b, np.clip(f_a / (f_a - f_b), 0.02, 0.98)) if whole else np.full(len(rows), 0.5)
     for _ in range(200):
         x = a + fraction * (b - a)
         f_x = residual(x, rows)
@@ -128,16 +129,27 @@ def first_reaching(
             break
         rows = rows[open_]
         a, b, c, f_a, f_b, f_c, tolerance = (v[open_] for v in (a, b, c, f_a, f_b, f_c, tolerance))
-        fraction = _next_fraction(a, b, c, f_a, f_b, f_c, tolerance)
+        middle = _log_fraction(a, b, 0.5) if whole else np.full(len(rows), 0.5)
+        fraction = _next_fraction(a, b, c, f_a, f_b, f_c, middle, tolerance)
     return np.floor(result) if whole else result
 
 
-def _next_fraction(a: Array, b: Array, c: Array, f_a: Array, f_b: Array, f_c: Array, tolerance: Array) -> Array:
-    """Where to look next, as a fraction of the way from a to b."""
+def _log_fraction(a: Array, b: Array, share: Array | float) -> Array:
+    """Fraction of the way from a to b at which this share of the way is covered in log(1 + x)."""
+    ratio = np.log1p(b) - np.log1p(a)
+    far = np.abs(ratio) > 1e-3
+    ratio = np.where(far, ratio, 1.0)
+    return np.where(far, np.expm1(share * ratio) / np.expm1(ratio), share)
+
+
+def _next_fraction(
+    a: Array, b: Array, c: Array, f_a: Array, f_b: Array, f_c: Array, middle: Array, tolerance: Array
+) -> Array:
+    """Where to look next, as a fraction of the way from a to b: interpolated, or ``middle``."""
     with np.errstate(all="ignore"):
         xi, phi = (a - b) / (c - b), (f_a - f_b) / (f_c - f_b)
         safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
         interpolated = f_a / (f_b - f_a) * f_c / (f_b - f_c)
         interpolated = interpolated + (c - a) / (b - a) * f_a / (f_c - f_a) * f_b / (f_c - f_b)
     smallest = tolerance / np.abs(b - a)
-    return np.clip(np.where(safe & np.isfinite(interpolated), interpolated, 0.5), smallest, 1 - smallest)
+    return np.clip(np.where(safe & np.isfinite(interpolated), interpolated, middle), smallest, 1 - smallest)

@@ -53,6 +53,8 @@ class Likelihood:
     """Whether outputs are whole numbers."""
     needs_trials: ClassVar[bool] = False
     """Whether outputs are counts among `trials`, to which rates refer."""
+    individual_effect: ClassVar[bool] = False
+    """Whether the default kernel has an effect of each individual: rates of real people and places vary on their own."""
     outputs: ClassVar[str] = "values"
     """What outputs are, in words."""
     rates_per: ClassVar[float | None] = None

@@ -28,6 +28,7 @@ class Binomial(Likelihood):
     links = ("logistic",)
     counts = True
     needs_trials = True
+    individual_effect = True
     outputs = "counts"
     rates_per = 100.0
     bounds = ("log_total", "log_rest")
@@ -54,6 +55,7 @@ class Binomial(Likelihood):
         own = self.correlation(p)
         correlation = jnp.clip(own + spread - own * spread, SMALLEST, LARGEST)
         trials, size = facts["trials"], 1 / correlation - 1
+        T = _inside(T)
         constant = gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
         likely = jax.scipy.special.xlogy(y, T) + jax.scipy.special.xlog1py(trials - y, -T)
         clumped = log_rising(y, T * size) + log_rising(trials - y, (1 - T) * size) - log_rising(trials, size)
@@ -76,6 +78,12 @@ class Binomial(Likelihood):
 
     def simulate(self, T: np.ndarray, facts: Facts, learnt: Learnt, rng: np.random.Generator) -> np.ndarray:  # noqa: D102
         return rng.binomial(np.round(facts["trials"]).astype(int), np.clip(T, 0.0, 1.0)).astype(float)
+
+
+def _inside(T: Any) -> Array:
+    """Probabilities that rounding took to zero or one, next to it: their logarithms exist."""
+    limits = jnp.finfo(jnp.result_type(T, float))
+    return jnp.clip(T, limits.tiny, 1 - limits.epsneg)
 
 
 @dataclass(frozen=True)

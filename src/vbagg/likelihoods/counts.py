@@ -34,6 +34,7 @@ class Poisson(Likelihood):
     name = "poisson"
     links = ("exp", "square")
     counts = True
+    individual_effect = True
     outputs = "counts"
     bounds = ("log_total",)
     refused: ClassVar[dict[str, str]] = {

@@ -25,6 +25,7 @@ class ZeroInflatedPoisson(Likelihood):
     name = "zero_inflated_poisson"
     links = ("exp", "square")
     counts = True
+    individual_effect = True
     outputs = "counts"
     refused = Poisson.refused
 

@@ -210,8 +210,7 @@ class Fitted:
         at = self.observed.recognise(used, rows_offset) if recognise else np.full(len(bags), -1)
         seen, place = at >= 0, np.maximum(at, 0)
         y = np.where(seen, self.observed.y[place], np.nan)
-        trials = None if self.observed.trials is None else np.where(seen, self.observed.trials[place], 1.0)
-        facts = self.likelihood.facts(used, trials, self.rate_scale) if seen.any() else {}
+        facts = {name: np.where(seen, values[place], 1.0) for name, values in self.observed.facts.items()}
         if all_rows and used is not bags:
             used, rows_offset = bags, _row_offset(bags, offset)
         ready, known = self.frame.standardised(used, rows_offset)

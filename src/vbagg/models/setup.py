@@ -27,14 +27,16 @@ from vbagg.scaling import Scaler
 RESIDUALS = ("auto", "exact", "diagonal", "subset")
 
 
-def default_kernel(bags: Bags) -> Kernel:
-    """Linear and ARD terms on the covariates, Matern 3/2 on coordinate columns."""
+def default_kernel(bags: Bags, with_individual_effect: bool = False) -> Kernel:
+    """Linear and ARD terms on the covariates, Matern 3/2 on coordinate columns, perhaps an effect of individuals."""
     covariates = tuple(i for i in range(bags.n_features) if i not in bags.coordinates)
     parts: list[Kernel] = []
     if covariates:
         parts += [kernels.Linear(covariates), kernels.RBF(covariates, ard=True)]
     if bags.coordinates:
         parts.append(kernels.Matern32(bags.coordinates))
+    if with_individual_effect:
+        parts.append(kernels.White())
     return parts[0] if len(parts) == 1 else kernels.Sum(tuple(parts))
 
 

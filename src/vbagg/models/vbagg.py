@@ -70,19 +70,19 @@ class VBAgg(BagModel):
     """
 
     _fitted: Fitted
-    _not_stored: ClassVar[tuple[str, ...]] = ("_training_chunks",)
+    _not_stored: ClassVar[tuple[str, ...]] = ("_training",)
 
     def __init__(
         self,
-        likelihood: str | Likelihood = "poisson",
-        link: str = "square",
+        likelihood: str | Likelihood = "negative_binomial",
+        link: str | None = None,
         approximation: str = "matched",
         kernel: Kernel | None = None,
         landmarks: Any = None,
         residual: str = "auto",
         inference: Any = "newton",
         priors: str | Mapping[str, Prior] | None = "default",
-        hyper: str = "point",
+        hyper: str = "average",
         memory: float | None = None,
         random_state: int = 0,
     ) -> None:
@@ -125,15 +125,16 @@ class VBAgg(BagModel):
         inference = get_inference(self.inference)
         data = setup.training_data(bags, y, trials, offset, likelihood, link)
         used, frame = data.bags, data.frame
-        observed = Observed.of(used, data.offset, data.y, data.trials)
-        components, learn_landmarks = setup.resolve_components(self.kernel, self.landmarks, used)
+        observed = Observed.of(used, data.offset, data.y, data.facts)
+        kernel = self.kernel or setup.default_kernel(used, with_individual_effect=likelihood.individual_effect)
+        components, learn_landmarks = setup.resolve_components(kernel, self.landmarks, used)
         spec = setup.make_spec(components, likelihood, link, self.approximation)
         log_prior = make_log_prior(components, self.priors, likelihood, link)
         memory = DEFAULT_MEMORY if self.memory is None else float(self.memory)
         residual = uniform_residual(self.residual, used.sizes) if isinstance(inference, Adam) else self.residual
 
         def fitted(members: Sequence[tuple[float, Fit]]) -> Fitted:
-            built = [Member(w, spec, fit.parameters, fit.q, fit.jitter, single) for w, fit in members]
+            built = [Member(w, spec, fit.parameters, fit.posterior, fit.jitter, single) for w, fit in members]
             return Fitted(tuple(built), frame, residual, self.random_state, observed)
 
         if early_stop is not None and not isinstance(inference, Adam):
@@ -180,10 +181,12 @@ class VBAgg(BagModel):
                     starts = setup.starting_points(start, components)
                     fit = inference.run(problem, starts, trainable, log_prior, report, validator)
                 members = [(1.0, fit)]
-                if self.hyper == "average":
-                    members = average(problem, fit, trainable, log_prior, report)
+                if self.hyper == "average" and not single:
+                    averaged = average(problem, fit, trainable, log_prior, report)
+                    members, status = averaged.members, fit.status
+                    fit = replace(fit, status=replace(status, effective=averaged.effective, points=averaged.points))
         self._fitted = fitted(members)
-        self._training_chunks: list[Chunk] | None = chunks
+        self._training: tuple[Fit, list[Chunk]] | None = (fit, chunks)
         self._elbo_mc: float | None = None
         self.elbo_, self.status_, self.history_ = fit.elbo, fit.status, fit.history
         if not fit.status.converged:
@@ -251,13 +254,13 @@ class VBAgg(BagModel):
         """ELBO of the fit by Monte Carlo with a control variate (512 fixed draws); comparable between models."""
         self._checked()
         if self._elbo_mc is None:
-            if self._training_chunks is None:
+            if self._training is None:
                 raise AttributeError("elbo_mc_ needs the training data, which a loaded model does not hold.")
-            best, spec = self._best, self._best.spec
+            (best, training), spec = self._training, self._best.spec
             if not spec.likelihood.exact:
                 spec = replace(spec, approximation="montecarlo", n_draws=512)
             with jax.enable_x64(True):
-                chunks = [replace(chunk, X=np.asarray(chunk.X, np.float64)) for chunk in self._training_chunks]
+                chunks = [replace(chunk, X=np.asarray(chunk.X, np.float64)) for chunk in training]
                 problem = Problem(spec, chunks, best.parameters.landmarks, 0.0)
                 self._elbo_mc = problem.at(best.parameters, best.jitter).elbo(best.q)
         return self._elbo_mc
@@ -267,7 +270,8 @@ class VBAgg(BagModel):
         return self._checked().members[0]
 
     def _check_choices(self) -> tuple[Likelihood, Link]:
-        likelihood, link = get_likelihood(self.likelihood), get_link(self.link)
+        likelihood = get_likelihood(self.likelihood)
+        link = get_link(likelihood.links[0] if self.link is None else self.link)
         likelihood.check_link(link.name)
         choices = (
             ("approximation", self.approximation, APPROXIMATIONS),
