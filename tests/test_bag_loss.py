@@ -107,7 +107,7 @@ class Case:
         rng = np.random.default_rng(2)
         self.bags = bags.with_arrays(rng.normal(0.2, 1.0, bags.X.shape))
         self.known = offset[bags.rows]
-        self.aux = bags.weight_squares()
+        self.tau_factor = bags.weight_squares()
         self.similar = rng.normal(0.3, 0.3, (len(bags.X), 5))
         self.bag_kernel = np.exp(-((np.arange(10)[:, None] - np.arange(10)) ** 2) / 30)
         self.prepare(rng)
@@ -123,7 +123,7 @@ class Case:
         batches = Batches(self.bags)(self.batch[None, None])(0)
         return (
             {name: getattr(self, name) for name in names},
-            FlatBags(X, weight, known, self.y, self.aux, similar),
+            FlatBags(X, weight, known, self.y, {"tau_factor": self.tau_factor}, similar),
             {name: values[0] for name, values in batches.items()},
         )
 
@@ -135,7 +135,7 @@ class Case:
         total = (self.penalty * squares / 2 - log_prior) / len(self.bags)
         for a, own in zip(self.batch, members, strict=True):
             T = sum(self.bags.weight[row] * self.psi(f[row] + self.known[row]) for row in own)
-            total -= self.log_density(self.y[a], T, self.aux[a], noise) / b
+            total -= self.log_density(self.y[a], T, self.tau_factor[a], noise) / b
         for i, j in product(rows, repeat=2):
             alike = self.similar[i] @ self.similar[j]
             total += self.strength / len(rows) ** 2 * alike * (f[i] - f[j]) ** 2 / 2
@@ -151,7 +151,7 @@ class NetworkCase(Case):
 
     def prepare(self, rng):
         self.function = Network(3)
-        self.log_prior = make_log_prior((), "default", self.link)
+        self.log_prior = make_log_prior((), "default", self.likelihood, get_link(self.link))
         noise = [self.log_noise] if self.noise_name else []
         self.vector = np.concatenate([rng.normal(0.0, 0.5, 9), [0.3, -0.5, 0.2, 0.4], noise])
 
@@ -184,7 +184,7 @@ class PoissonExp(NetworkCase):
     likelihood, link, psi = likelihoods.Poisson(), "exp", staticmethod(np.exp)
 
     @staticmethod
-    def log_density(y, T, aux, noise):
+    def log_density(y, T, tau_factor, noise):
         return y * np.log(T) - T - gammaln(y + 1)
 
 
@@ -193,8 +193,8 @@ class NormalIdentity(NetworkCase):
     noise_name, log_noise, noise_prior = "tau", np.log(40.0), norm(0.0, 3.0)
 
     @staticmethod
-    def log_density(y, T, aux, noise):
-        return norm(T, np.sqrt(np.exp(noise) * aux)).logpdf(y)
+    def log_density(y, T, tau_factor, noise):
+        return norm(T, np.sqrt(np.exp(noise) * tau_factor)).logpdf(y)
 
 
 class PoissonSquare(Case):
@@ -206,7 +206,7 @@ class PoissonSquare(Case):
     def prepare(self, rng):
         kernel = kernels.RBF().resolve(("rain", "height"))
         self.function = LandmarkFunction(FeatureMap((kernel,), 0.8))
-        self.log_prior = make_log_prior((kernel,), "default", "square")
+        self.log_prior = make_log_prior((kernel,), "default", self.likelihood, get_link("square"))
         self.known = self.known + 1.0
         self.landmarks = rng.normal(size=(3, 2))
         self.vector = np.concatenate([rng.normal(0.0, 0.4, 4), np.log([0.2, 1.3])])

@@ -169,7 +169,8 @@ def test_noise_of_bag_pixel_grows_with_the_squared_total_weight():
     assert tau < 0.7 * np.mean(residual**2 / bags.weight_squares())
     others, outputs = held_out()
     fitted, total = model._fitted, others.totals()
-    objective = BagLoss(fitted.function, fitted.likelihood, fitted.frame.link, make_log_prior((), None, "exp"), False)
+    log_prior = make_log_prior((), None, fitted.likelihood, fitted.frame.link)
+    objective = BagLoss(fitted.function, fitted.likelihood, fitted.frame.link, log_prior, False)
     with jax.enable_x64(True):
         score = model._stopper(objective, fitted.frame, (others, outputs))(
             {"weights": fitted.weights, "parameters": fitted.parameters}
@@ -182,7 +183,7 @@ def test_bag_pixel_takes_known_variances_by_label():
     bags = vbagg.Bags(toy()[0].X, np.repeat([4, 0, 3, 1, 2], (5, 9, 6, 7, 9)), np.arange(1.0, 37.0))
     known = likelihoods.Normal(tau=pd.Series([10.0, 11.0, 12.0, 13.0, 14.0], index=range(5)))
     expected = bags.totals() ** 2 * [14.0, 10.0, 13.0, 11.0, 12.0]
-    np.testing.assert_allclose(setup.auxiliary(bag_means(bags), known, None), expected)
+    np.testing.assert_allclose(known.facts(bag_means(bags), None)["noise"], expected)
 
 
 # ManifoldNN

@@ -46,7 +46,7 @@ def normal(data):
     bags, f, _ = data
     y = bags.sum_by_bag(bags.weight * (2 + f)) + np.random.default_rng(1).normal(0, 0.3, len(bags))
     kernel = vbagg.kernels.RBF() + vbagg.kernels.White()
-    return vbagg.VBAgg("normal", "identity", kernel=kernel, landmarks=5).fit(bags, y), y
+    return vbagg.VBAgg("normal", "identity", kernel=kernel, landmarks=5, hyper="point").fit(bags, y), y
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def counts(data):
     rng = np.random.default_rng(2)
     T = bags.sum_by_bag(bags.weight * 6 * np.exp(0.7 * f))
     kernel = vbagg.kernels.RBF(lengthscale=0.5, fixed="lengthscale") + vbagg.kernels.White()
-    options = {"link": "exp", "kernel": kernel, "landmarks": 4}
+    options = {"link": "exp", "kernel": kernel, "landmarks": 4, "hyper": "point"}
     y = rng.poisson(T * rng.gamma(1 / 0.3, 0.3, len(T)))
     known = NegativeBinomial(0.3)
     return {
@@ -503,7 +503,9 @@ def test_known_noise_of_training_bags_serves_some_of_them_and_others(data, norma
     bags, _, _ = data
     tau = np.linspace(0.05, 0.4, len(bags))
     likelihood = vbagg.likelihoods.Normal(tau=tau if kind == "array" else pd.Series(tau, bags.labels))
-    model = vbagg.VBAgg(likelihood, "identity", kernel=vbagg.kernels.RBF(), landmarks=4).fit(bags, normal[1])
+    model = vbagg.VBAgg(likelihood, "identity", kernel=vbagg.kernels.RBF(), landmarks=4, hyper="point").fit(
+        bags, normal[1]
+    )
     whole, some = model.posterior(bags), bags[[2, 8]]
     np.testing.assert_allclose(model.posterior(some).mean, by_row(bags, whole.mean, some), rtol=1e-5)
     renamed = np.where(bags.bag == 0, "zz", bags.labels[bags.bag])

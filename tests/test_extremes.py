@@ -30,7 +30,7 @@ def outputs(weight, rate, labels=LABELS):
 
 
 def fit(bags, y, link="square", **options):
-    options = {"kernel": kernels.RBF(), "landmarks": 6, "inference": vbagg.Newton(starts=1)} | options
+    options = {"kernel": kernels.RBF(), "landmarks": 6, "inference": vbagg.Newton(starts=1), "hyper": "point"} | options
     return vbagg.VBAgg("poisson", link, **options).fit(bags, y)
 
 

@@ -222,7 +222,7 @@ def test_a_displacement_that_leads_astray_is_dropped(x64, solved, name):
     needed = problem.evaluations - before
     found = solve_weights(staged, far, tolerance=1e-6)
     assert found.elbo == pytest.approx(cold.elbo, abs=1e-4)
-    assert problem.evaluations - before <= 2 * needed + 1
+    assert problem.evaluations - before <= 2 * needed + 2
 
 
 @pytest.mark.parametrize("inside", [0.0, 1.0])
@@ -350,7 +350,8 @@ def counts():
 
 
 def model(inference, kernel=None):
-    return vbagg.VBAgg("poisson", "exp", kernel=kernel or vbagg.kernels.RBF(), landmarks=4, inference=inference)
+    options = {"kernel": kernel or vbagg.kernels.RBF(), "landmarks": 4, "hyper": "point"}
+    return vbagg.VBAgg("poisson", "exp", inference=inference, **options)
 
 
 @pytest.fixture(scope="module")
@@ -382,7 +383,12 @@ def many():
 def test_single_precision_changes_next_to_nothing(many):
     double, single = (
         vbagg.VBAgg(
-            "poisson", "exp", kernel=vbagg.kernels.RBF(ard=True), landmarks=100, inference=Newton(precision=p)
+            "poisson",
+            "exp",
+            kernel=vbagg.kernels.RBF(ard=True),
+            landmarks=100,
+            inference=Newton(precision=p),
+            hyper="point",
         ).fit(*many)
         for p in ("double", "single")
     )
@@ -528,7 +534,7 @@ def test_fits_are_deterministic_and_leave_the_precision_of_jax_alone(counts, new
 def test_newton_is_at_a_maximum_of_its_objective(x64, newton):
     """Moved along a kernel parameter and solved anew, the ELBO plus log prior does not rise."""
     best = newton._best
-    problem = Problem(best.spec, newton._training_chunks, best.parameters.landmarks, memory=1e9)
+    problem = Problem(best.spec, newton._training[1], best.parameters.landmarks, memory=1e9)
     log_prior = make_log_prior(best.spec.feature_map.components, "default", best.spec.likelihood, best.spec.link)
     (params,) = best.parameters.kernel
     for name in params:
@@ -574,7 +580,7 @@ def test_adam_stops_early_at_the_best_epoch_of_held_out_bags(counts):
     bags, y = counts
     overall = y.sum() / bags.totals().sum() * bags.totals()
     held_out = bags, np.round(0.2 * y + 0.8 * overall)
-    options = Adam(learning_rates=(0.1,), epochs=20, batch_size=4, first_stop=3, patience=3, record_every=50)
+    options = Adam(learning_rates=(0.01,), epochs=20, batch_size=4, first_stop=3, patience=3, record_every=50)
     scores = {}
     for epochs in range(4, 20):
         scores[epochs] = model(replace(options, epochs=epochs)).fit(bags, y).score(*held_out)
@@ -601,7 +607,9 @@ def test_adam_ignores_runs_that_overflow(counts):
 
 def fit_with(objective, converged=True):
     status = Status(converged, "Converged." if converged else "Not converged: tired.", 3, 4)
-    return Fit(None, None, objective, objective, (1e-8,), status)
+    return Fit(
+        parameters=None, q=None, posterior=None, elbo=objective, objective=objective, jitter=(1e-8,), status=status
+    )
 
 
 def test_best_of_several_fits_is_kept_and_disagreement_reported(x64, example):

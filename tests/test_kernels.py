@@ -11,6 +11,7 @@ from scipy import stats
 
 from vbagg import kernels
 from vbagg.kernels import RBF, Linear, Matern12, Matern32, Matern52, Periodic, Prior, Product, Sum, White
+from vbagg.kernels.families import SHARE_OF_WHITE
 
 NAMES = ("rain", "height", "x", "y", "month")
 RNG = np.random.default_rng(5)
@@ -310,7 +311,7 @@ def test_white_cannot_be_a_factor():
 def test_white_starts_small_beside_components_with_landmarks():
     kernel = (RBF("x") + Matern12("y") + White()).resolve(NAMES)
     start = kernel.initial_log_parameters(variance=0.8)
-    assert [np.exp(part["variance"]) for part in start] == pytest.approx([0.4, 0.4, 0.3 * 0.4])
+    assert [np.exp(part["variance"]) for part in start] == pytest.approx([0.4, 0.4, SHARE_OF_WHITE * 0.4])
     given = White(variance=0.05).initial_log_parameters()
     assert np.exp(given["variance"]) == pytest.approx(0.05)
     assert kernels.trainable_mask(White(0.1, fixed="variance")) == {"variance": False}

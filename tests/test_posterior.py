@@ -47,7 +47,8 @@ class Arbitrary(vbagg.Newton):
     def run(self, problem, starts, trainable, log_prior, report, validator=None):
         start = jax.tree.map(np.asarray, starts[0])
         q = Gaussian(*made_up_weights(problem.n_features))
-        return Fit(start, q, 0.0, 0.0, (1e-8,) * len(start.kernel), Status(True, "Not a fit.", 0, 0))
+        jitter, status = (1e-8,) * len(start.kernel), Status(True, "Not a fit.", 0, 0)
+        return Fit(parameters=start, q=q, posterior=q, elbo=0.0, objective=0.0, jitter=jitter, status=status)
 
 
 def made_up_weights(m):
@@ -71,7 +72,7 @@ def toy(first_label=500):
 def made_up(likelihood, link, **options):
     _, _, bags, y = toy(first_label=100)
     trials = y + TRIALS if likelihood in EVERY_TRIAL else None
-    options = {"kernel": FIXED, "landmarks": 6, "inference": Arbitrary()} | options
+    options = {"kernel": FIXED, "landmarks": 6, "inference": Arbitrary(), "hyper": "point"} | options
     return vbagg.VBAgg(likelihood, link, **options).fit(bags, y, trials=trials)
 
 
@@ -425,7 +426,7 @@ def test_learnt_noise_is_that_of_the_objective():
 
 def test_units_of_the_output_do_not_matter():
     _, _, bags, y = toy()
-    options = {"kernel": FIXED, "landmarks": 6, "inference": vbagg.Newton(starts=1)}
+    options = {"kernel": FIXED, "landmarks": 6, "inference": vbagg.Newton(starts=1), "hyper": "point"}
     one, other = (vbagg.VBAgg("normal", "identity", **options).fit(bags, unit * y) for unit in (1.0, 1e3))
     new = other.predictive_bags(bags)
     np.testing.assert_allclose(new.mean, 1e3 * one.predictive_bags(bags).mean, rtol=1e-4)

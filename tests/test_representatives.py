@@ -172,7 +172,12 @@ def test_parameters_found_with_representatives_are_as_good(link):
     data = vbagg.datasets.swiss_roll(n_bags=20, mean_size=40, std_size=15, seed=3)
     few, all_of_them = (
         vbagg.VBAgg(
-            "poisson", link, kernel=vbagg.kernels.RBF(), landmarks=15, inference=vbagg.Newton(representatives=number)
+            "poisson",
+            link,
+            kernel=vbagg.kernels.RBF(),
+            landmarks=15,
+            inference=vbagg.Newton(representatives=number),
+            hyper="point",
         ).fit(data.bags, data.y)
         for number in (12, None)
     )
@@ -184,10 +189,15 @@ def test_parameters_found_with_representatives_are_as_good(link):
     np.testing.assert_allclose(few.posterior(X).mean, all_of_them.posterior(X).mean, rtol=0.05)
 
 
+def swiss_roll_model(inference):
+    options = {"kernel": vbagg.kernels.RBF(), "landmarks": 15, "hyper": "point"}
+    return vbagg.VBAgg("poisson", "square", inference=inference, **options)
+
+
 def test_too_few_representatives_are_reported():
     data = vbagg.datasets.swiss_roll(n_bags=20, mean_size=40, std_size=15, seed=3)
     inference = vbagg.Newton(representatives=1)
-    model = vbagg.VBAgg(kernel=vbagg.kernels.RBF(), landmarks=15, inference=inference).fit(data.bags, data.y)
+    model = swiss_roll_model(inference).fit(data.bags, data.y)
     assert abs(model.status_.representation_gap) > 0.2
     assert f"change the ELBO by {-model.status_.representation_gap:+.1f} nats" in model.status_.message
 
@@ -198,7 +208,7 @@ def test_the_search_goes_on_with_more_representatives_where_there_were_too_few(m
     def fitted(numbers, wanted="auto"):
         monkeypatch.setattr(representatives, "NUMBERS", numbers)
         inference = vbagg.Newton(representatives=wanted)
-        return vbagg.VBAgg(kernel=vbagg.kernels.RBF(), landmarks=15, inference=inference).fit(data.bags, data.y)
+        return swiss_roll_model(inference).fit(data.bags, data.y)
 
     refined, fine, coarse = fitted((1, 2, 32)), fitted((32, 32, 32)), fitted((1, 2, 32), 2)
     assert "change the ELBO" not in refined.status_.message

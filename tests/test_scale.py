@@ -34,7 +34,7 @@ def test_a_second_fit_of_the_same_shape_compiles_nothing(size):
         data = vbagg.datasets.swiss_roll(n_bags=12, mean_size=size, std_size=size / 2, seed=1)
         rng = np.random.default_rng(seed)
         y = rng.poisson(data.bags.sum_by_bag(data.bags.weight * data.rate))
-        model = vbagg.VBAgg("poisson", "exp", kernel=RBF(ard=True), landmarks=9).fit(data.bags, y)
+        model = vbagg.VBAgg("poisson", "exp", kernel=RBF(ard=True), landmarks=9, hyper="point").fit(data.bags, y)
         assert np.isfinite(model.posterior(data.bags.X).mean).all()
 
     jax.monitoring.register_event_duration_secs_listener(listen)
@@ -95,7 +95,7 @@ def test_staged_chunks_keep_to_the_memory_they_are_given(monkeypatch):
 
     def fit(memory):
         kept.clear()
-        model = vbagg.VBAgg("poisson", "exp", memory=memory, **options).fit(data.bags, data.y)
+        model = vbagg.VBAgg("poisson", "exp", memory=memory, hyper="point", **options).fit(data.bags, data.y)
         return model.elbo_, max(kept)
 
     (all_kept, most), (few_kept, few) = fit(None), fit(5e4)

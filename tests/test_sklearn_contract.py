@@ -38,6 +38,7 @@ def estimator(**changes):
         "kernel": FIXED,
         "landmarks": 6,
         "inference": vbagg.Newton(starts=1),
+        "hyper": "point",
     }
     return vbagg.VBAgg(**(options | changes))
 
@@ -71,7 +72,7 @@ def test_parameters_are_those_of_the_constructor():
         "memory",
         "random_state",
     ]
-    assert (params["link"], params["landmarks"], params["likelihood"]) == ("exp", 9, "poisson")
+    assert (params["link"], params["landmarks"], params["likelihood"]) == ("exp", 9, "negative_binomial")
     assert model.set_params(link="square", random_state=3) is model
     assert (model.link, model.random_state, model.landmarks) == ("square", 3, 9)
     with pytest.raises(ValueError, match=r"VBAgg has no parameter 'lnik'; it has likelihood, link, "):

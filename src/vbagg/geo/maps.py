@@ -1,7 +1,8 @@
 """Maps of a fitted model: cloud-optimised GeoTIFFs on the target grid, streamed over bands of rows.
 
-A cell is predicted where some polygon covers it and all covariates are known; it is NaN elsewhere. Counts are those
-of whole cells: their sum over a polygon, weighted by the covered shares, is the polygon's total.
+A cell is predicted where some polygon covers it and all covariates are known; it is NaN elsewhere. Cells of polygons
+that the model was fitted to are conditioned on their polygon's total. Counts are those of whole cells: their sum over a
+polygon, weighted by the covered shares, is the polygon's total.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from vbagg.errors import DataWarning
 from vbagg.geo.cell_features import cell_features
+from vbagg.geo.cell_rates import CellRates
 from vbagg.geo.cog import RowWriter
 from vbagg.geo.contents import MATCHED, Contents, model_tags
 from vbagg.geo.cover import Cover
@@ -107,6 +110,7 @@ def _predict(
     grid = prepared.stack.grid
     polygons = prepared.polygons.to(grid.crs)
     matching = None if observed is None else TotalMatching(observed)
+    rates = CellRates(model, prepared)
     began: set[str] = set()
     for rows in grid.bands(CELLS_PER_BAND):
         own = Cover.of_rows(polygons, grid, rows)
@@ -115,7 +119,7 @@ def _predict(
         known = features.notna().all(axis=1).to_numpy()
         cells = cells[known]
         if len(cells):
-            maps = contents.values(model.posterior(features[known]), exposure[known])
+            maps = _values(contents, rates, cells, features[known], exposure[known])
             for name, values in maps.items():
                 if name not in began:
                     writer.add(name, contents.description(name))
@@ -132,6 +136,17 @@ def _predict(
         )
     if matching is not None:
         _match(matching, polygons, contents, writer)
+
+
+def _values(
+    contents: Contents, rates: CellRates, cells: NDArray[np.int64], features: pd.DataFrame, exposure: Floats
+) -> dict[str, Floats]:
+    """All maps of some cells, by name."""
+    maps: dict[str, Floats] = {}
+    for part, posterior in rates.parts(cells, features):
+        for name, values in contents.values(posterior, exposure[part]).items():
+            maps.setdefault(name, np.full(len(cells), np.nan))[part] = values
+    return maps
 
 
 def _raster(rows: slice, width: int, cells: NDArray[np.int64], values: Floats) -> NDArray[np.float32]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbagg.elbo import Parameters
-from vbagg.features import carry_weights
+from vbagg.features import carry_weights, compiled_combination
 from vbagg.inference.mode import linearised
 from vbagg.inference.problem import Gaussian, Problem
 from vbagg.inference.profile import Point, Profile
@@ -23,6 +23,10 @@ LARGEST_SURPLUS = 2.0
 """The log weight of a point exceeds the Gaussian's by at most this."""
 LEAST_WEIGHT = 0.02
 """Members of less weight than this share of an even one are left out of predictions."""
+MEMBERS = 8
+"""Most points that predictions average over: as many times a prediction costs that of a single one."""
+SAMPLE = 1000
+"""Individuals at which the effect of parameters is looked at."""
 PRECISION = 1e-3
 """Nats to which `q` is solved at each point."""
 ORDERS = (4, 8, 12, 20, 24, 32, 44, 48, 60)
@@ -42,10 +46,11 @@ class Average:
 def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPrior, report: Report) -> Average:
     """Points that match mean and covariance of a Gaussian posterior, weighted by their own objective.
 
-    Points are one sd off in every principal direction, by the signs of a row of a Hadamard matrix: typical of a
-    Gaussian in many dimensions, where points along the axes would be extremes. A first set of them, around the optimum
-    with the curvature that the search has learnt, asks for slopes: their mean and their covariance with the signs are
-    the centre and curvature of the Gaussian at the scale of the posterior. The second set stands for it.
+    Points are one sd off in each of several directions, by the signs of a row of a Hadamard matrix: typical of a Gaussian
+    in many dimensions, where points along the axes would be extremes. A first set of them, around the optimum with the
+    curvature that the search has learnt, asks for slopes: their mean and their covariance with the signs are the centre
+    and curvature of the Gaussian at the scale of the posterior. The second set stands for it, in the few directions
+    that change `f` most.
     """
     flat = FlatParameters(fit.parameters, trainable)
     centre = flat.ravel(fit.parameters)
@@ -55,19 +60,22 @@ def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPri
     profile = Profile(problem.rough or problem, flat, log_prior)
     origin = profile(centre, PRECISION, slope=False)
     design = signs(k)
+    few = signs(min(k, MEMBERS - 1))
 
     def told(number: int, point: Point) -> Point:
-        report({"averaging": number + 1, "of": 2 * len(design), "objective": point.value})
+        report({"averaging": number + 1, "of": len(design) + len(few), "objective": point.value})
         return point
 
     spread = _root(np.linalg.inv(fit.curvature) if len(fit.curvature) == k else np.eye(k) / FIRST_SD**2)
     tried = [told(s, profile(centre + spread @ row, PRECISION)) for s, row in enumerate(design)]
+    effect = _effects(profile.problem, spread, design, tried)
     centre, spread = _gaussian(centre, spread, design, tried)
+    spread = _by_effect(spread, effect)[:, : few.shape[1]]
     members, log_weights = [], []
-    for number, row in enumerate(-design):
+    for number, row in enumerate(-few):
         point = told(len(design) + number, profile(centre + spread @ row, PRECISION, slope=False))
         if np.isfinite(point.value) and point.solution.converged:
-            log_weights.append(min(point.value - origin.value + k / 2, LARGEST_SURPLUS))
+            log_weights.append(min(point.value - origin.value + few.shape[1] / 2, LARGEST_SURPLUS))
             members.append(_member(profile.problem, fit, origin, point))
     if not members:
         return Average([(1.0, fit)], 1.0, 1)
@@ -75,7 +83,22 @@ def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPri
     weights /= weights.sum()
     kept = weights > LEAST_WEIGHT / len(weights)
     chosen = [(w / weights[kept].sum(), m) for w, m, keep in zip(weights, members, kept, strict=True) if keep]
-    return Average(chosen, 1 / float(weights @ weights), len(design))
+    return Average(chosen, 1 / float(weights @ weights), len(few))
+
+
+def _effects(problem: Problem, spread: np.ndarray, design: np.ndarray, tried: list[Point]) -> np.ndarray:
+    """`df/dtheta` (k, n) at some individuals, from the posterior means of `f` at the points of a design."""
+    rows = np.concatenate([chunk.X[np.asarray(chunk.weight) > 0] for chunk in problem.chunks])
+    rows = np.asarray(rows[:: max(1, len(rows) // SAMPLE)], np.float64)
+    feature_map = problem.spec.feature_map
+    f = [np.asarray(compiled_combination(feature_map, point.basis, rows, point.solution.q.mu)) for point in tried]
+    return np.linalg.solve(spread.T, design.T @ np.array(f) / len(design))
+
+
+def _by_effect(spread: np.ndarray, effect: np.ndarray) -> np.ndarray:
+    """Another root of the same covariance, whose columns are sorted by how much they change `f`."""
+    axes, _, _ = np.linalg.svd(spread.T @ effect, full_matrices=False)
+    return spread @ axes
 
 
 def _gaussian(

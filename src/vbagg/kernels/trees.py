@@ -114,7 +114,7 @@ def _rows(
     relevances = leaf._relevance(values).tolist() if values.ndim else [None]
     for columns, value, relevance in zip(groups, np.atleast_1d(values).tolist(), relevances, strict=True):
         own = scales[list(columns)]
-        shared = float(own[0]) if np.allclose(own, own[0], rtol=1e-9, atol=0.0) else None
+        shared = float(own[0]) if len(own) and np.allclose(own, own[0], rtol=1e-9, atol=0.0) else None
         yield {
             "kernel": type(leaf).__name__,
             "parameter": name,

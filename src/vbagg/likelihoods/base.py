@@ -54,7 +54,7 @@ class Likelihood:
     needs_trials: ClassVar[bool] = False
     """Whether outputs are counts among `trials`, to which rates refer."""
     individual_effect: ClassVar[bool] = False
-    """Whether the default kernel has an effect of each individual: rates of real people and places vary on their own."""
+    """Whether the default kernel has an effect of each individual: real rates vary on their own."""
     outputs: ClassVar[str] = "values"
     """What outputs are, in words."""
     rates_per: ClassVar[float | None] = None

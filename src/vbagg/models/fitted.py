@@ -76,6 +76,9 @@ class Fitted:
     """Units, the members of the posterior, and the outputs that it was fitted to."""
 
     members: tuple[Member, ...]
+    """What predictions average over."""
+    optimum: Member
+    """The best parameters alone."""
     frame: Frame
     residual: str
     random_state: int
@@ -84,7 +87,7 @@ class Fitted:
     @property
     def spec(self) -> Spec:
         """What was computed."""
-        return self.members[0].spec
+        return self.optimum.spec
 
     @property
     def likelihood(self) -> Likelihood:
@@ -97,8 +100,8 @@ class Fitted:
         return self.frame.rate_scale
 
     def learnt(self) -> dict[str, float]:
-        """Likelihood parameters of the first member in the user's units."""
-        return self.members[0].learnt(self.rate_scale)
+        """Likelihood parameters at the optimum in the user's units."""
+        return self.optimum.learnt(self.rate_scale)
 
     def posterior(self, X: Any, offset: Any, smooth: bool = False, bag_effect: str = "risk") -> Posterior:
         """Posterior of the rate of individuals; those of training bags are conditioned on their bag's output."""

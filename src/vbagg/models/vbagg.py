@@ -133,16 +133,20 @@ class VBAgg(BagModel):
         memory = DEFAULT_MEMORY if self.memory is None else float(self.memory)
         residual = uniform_residual(self.residual, used.sizes) if isinstance(inference, Adam) else self.residual
 
-        def fitted(members: Sequence[tuple[float, Fit]]) -> Fitted:
-            built = [Member(w, spec, fit.parameters, fit.posterior, fit.jitter, single) for w, fit in members]
-            return Fitted(tuple(built), frame, residual, self.random_state, observed)
+        def fitted(fit: Fit, members: Sequence[tuple[float, Fit]] = ()) -> Fitted:
+            def member(weight: float, fit: Fit) -> Member:
+                return Member(weight, spec, fit.parameters, fit.posterior, fit.jitter, single)
+
+            optimum = member(1.0, fit)
+            built = tuple(member(weight, fit) for weight, fit in members) or (optimum,)
+            return Fitted(built, optimum, frame, residual, self.random_state, observed)
 
         if early_stop is not None and not isinstance(inference, Adam):
             raise ValueError("`early_stop` goes with inference 'adam'; 'newton' runs until it converges.")
 
         def scorer(held_out: Any, name: str) -> Validator | None:
             score = setup.held_out_score(frame, likelihood, held_out, name)
-            return None if score is None else lambda fit: score(fitted([(1.0, fit)]))
+            return None if score is None else lambda fit: score(fitted(fit))
 
         validator, stopper = scorer(validation, "validation"), scorer(early_stop, "early_stop")
         with jax.enable_x64(True):
@@ -180,12 +184,12 @@ class VBAgg(BagModel):
                 else:
                     starts = setup.starting_points(start, components)
                     fit = inference.run(problem, starts, trainable, log_prior, report, validator)
-                members = [(1.0, fit)]
+                members: Sequence[tuple[float, Fit]] = ()
                 if self.hyper == "average" and not single:
                     averaged = average(problem, fit, trainable, log_prior, report)
                     members, status = averaged.members, fit.status
                     fit = replace(fit, status=replace(status, effective=averaged.effective, points=averaged.points))
-        self._fitted = fitted(members)
+        self._fitted = fitted(fit, members)
         self._training: tuple[Fit, list[Chunk]] | None = (fit, chunks)
         self._elbo_mc: float | None = None
         self.elbo_, self.status_, self.history_ = fit.elbo, fit.status, fit.history
@@ -267,7 +271,7 @@ class VBAgg(BagModel):
 
     @property
     def _best(self) -> Member:
-        return self._checked().members[0]
+        return self._checked().optimum
 
     def _check_choices(self) -> tuple[Likelihood, Link]:
         likelihood = get_likelihood(self.likelihood)

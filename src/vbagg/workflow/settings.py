@@ -75,7 +75,7 @@ class Model(Section):
     )
     landmarks: int | None = Field(default=None, gt=0, description="Landmarks of each part of the kernel.")
     hyper: Literal["point", "average"] = Field(
-        default="point", description="Whether kernel parameters are set to their best values or averaged over."
+        default="average", description="Whether kernel parameters are set to their best values or averaged over."
     )
     seed: int = Field(default=0, ge=0, description="Seed of landmarks and folds.")
 
