@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import expit
 
 from vbagg import laws, special
 from vbagg.bags import Bags
@@ -50,6 +51,10 @@ class Link:
 
     def value(self, f: Array) -> Array:
         """`Psi(f)`."""
+        raise NotImplementedError
+
+    def rate_and_slope(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`Psi(f)` and `Psi'(f)` of NumPy arrays of any shape, which JAX would compile anew for each."""
         raise NotImplementedError
 
     def inverse(self, rate: np.ndarray) -> np.ndarray:
@@ -145,6 +150,9 @@ class Identity(Link):
     def value(self, f: Array) -> Array:  # noqa: D102
         return f
 
+    def rate_and_slope(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: D102
+        return f, np.ones_like(f)
+
     def inverse(self, rate: np.ndarray) -> np.ndarray:  # noqa: D102
         return rate
 
@@ -183,6 +191,10 @@ class Exp(Link):
 
     def value(self, f: Array) -> Array:  # noqa: D102
         return jnp.exp(f)
+
+    def rate_and_slope(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: D102
+        rate = np.exp(f)
+        return rate, rate
 
     def inverse(self, rate: np.ndarray) -> np.ndarray:  # noqa: D102
         return np.log(rate)
@@ -249,6 +261,9 @@ class Square(Link):
     def value(self, f: Array) -> Array:  # noqa: D102
         return f**2
 
+    def rate_and_slope(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: D102
+        return f**2, 2 * f
+
     def inverse(self, rate: np.ndarray) -> np.ndarray:  # noqa: D102
         return np.sqrt(rate)
 
@@ -312,6 +327,10 @@ class Logistic(Link):
 
     def value(self, f: Array) -> Array:  # noqa: D102
         return jax.nn.sigmoid(f)
+
+    def rate_and_slope(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: D102
+        rate = expit(f)
+        return rate, rate * expit(-f)
 
     def inverse(self, rate: np.ndarray) -> np.ndarray:  # noqa: D102
         return np.log(rate / (1 - rate))

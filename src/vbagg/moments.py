@@ -301,6 +301,7 @@ def residual_with_total(feature_map: FeatureMap, basis: Basis, chunk: Chunk, sta
         return own
     if staged.residual == "exact":
         return jnp.einsum("bij,bj->bi", staged.block_residual, influence)
+    assert chunk.drawn is not None
     j = chunk.drawn.shape[1]
     total = sum_tiles(chunk.tiles, jnp.sum(staged.weight, axis=1))
     per_weight = influence / jnp.where(staged.weight > 0, staged.weight, 1.0)

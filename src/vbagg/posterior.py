@@ -21,10 +21,14 @@ from vbagg.compiling import lightly
 from vbagg.elbo import Spec
 from vbagg.errors import NoUncertaintyError
 from vbagg.features import Basis, combine_features, features, residual_block, residual_diagonal
+from vbagg.links import Link
 from vbagg.moments import bag_directions, pixel_moments, stage_pixels
 
 UNCERTAIN = ("law", "std", "quantile", "interval", "exceedance", "cdf", "log_prob", "sample", "covariance")
 ROWS_PER_CHUNK = 8192
+HERMITE = np.polynomial.hermite_e.hermegauss(12)
+HERMITE = HERMITE[0], HERMITE[1] / HERMITE[1].sum()
+ROUNDING = 1e-9
 JOINT_ROWS = 1024
 """Rows whose residuals are drawn jointly; blocks further apart are joined by the landmarks alone."""
 
@@ -178,14 +182,29 @@ def draw_rows(
         for start in range(begin, end, JOINT_ROWS):
             rows = slice(start, min(start + JOINT_ROWS, end))
             A, R = _joint_rows(spec, basis, X[rows])
-            values, vectors = np.linalg.eigh(R - white * np.eye(len(R)))
-            residual = vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * rng.standard_normal((len(R), n)))
+            residual = _root(R - white * np.eye(len(R))) @ rng.standard_normal((len(R), n))
             f[start - begin : rows.stop - begin] = known[rows, None] + A @ v + residual
         if adjust is not None:
             f = adjust(bag, f, v)
-        rates = spec.link.mean(f, jnp.full(f.shape, white)) if white else spec.link.value(f)
-        out[:, begin:end] = np.asarray(rates).T
+        out[:, begin:end] = _rates(spec.link, f, white).T
     return out
+
+
+def _root(R: np.ndarray) -> np.ndarray:
+    """`C` with `C C^T = R`, a covariance up to rounding."""
+    try:
+        return np.linalg.cholesky(R + ROUNDING * max(np.diag(R).max(initial=0.0), 1e-300) * np.eye(len(R)))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(R)
+        return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def _rates(link: Link, f: np.ndarray, white: float) -> np.ndarray:
+    """Mean rates over individual effects of the variance `white`."""
+    if not white:
+        return link.rate_and_slope(f)[0]
+    parts = (w * link.rate_and_slope(f + np.sqrt(white) * z)[0] for z, w in zip(*HERMITE, strict=True))
+    return sum(parts, start=np.zeros_like(f))
 
 
 def _joint_rows(spec: Spec, basis: Basis, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -46,7 +46,7 @@ class Average:
 def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPrior, report: Report) -> Average:
     """Points that match mean and covariance of a Gaussian posterior, weighted by their own objective.
 
-    Points are one sd off in each of several directions, by the signs of a row of a Hadamard matrix: typical of a Gaussian
+    Points are one sd off in several directions, by the signs of a row of a Hadamard matrix: typical of a Gaussian
     in many dimensions, where points along the axes would be extremes. A first set of them, around the optimum with the
     curvature that the search has learnt, asks for slopes: their mean and their covariance with the signs are the centre
     and curvature of the Gaussian at the scale of the posterior. The second set stands for it, in the few directions

@@ -12,7 +12,7 @@ import numpy as np
 
 from vbagg.chunks import PASSES, PASSES_OF_A_SEARCH, Chunk, gather
 from vbagg.compiling import LIGHT, lightly
-from vbagg.elbo import PAPERS, Parameters, Spec, Staged, data_term, expected_log_prob, stage
+from vbagg.elbo import PAPERS, Parameters, Spec, Staged, data_term, expected_log_prob, stage, total_moments
 from vbagg.features import (
     JITTER,
     SINGLE_JITTER,
@@ -66,6 +66,14 @@ def _terms_and_slopes(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Ar
     return jax.grad(value, argnums=(0, 1), has_aux=True)(mu, factor)
 
 
+def _spreads(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> Array:
+    M, _, s = total_moments(spec.link, staged, mu, factor)
+    scale = spec.likelihood.mean(M, staged.facts, p)
+    slope = scale / M
+    noise = spec.likelihood.variance(M, staged.facts, p)
+    return jnp.stack([slope * jnp.sqrt(s), jnp.sqrt(noise)], axis=-1) / jnp.abs(scale)[:, None]
+
+
 def _value(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> Array:
     return data_term(spec, p, staged, mu, factor)
 
@@ -113,10 +121,11 @@ class Compiled(NamedTuple):
     value: Any
     gauss_newton: Any
     basis_slopes: Any
+    spreads: Any
 
 
 def _compile(**options: Any) -> Compiled:
-    functions = (_terms_and_slopes, _value, _gauss_newton, _basis_slopes)
+    functions = (_terms_and_slopes, _value, _gauss_newton, _basis_slopes, _spreads)
     others = (jax.jit(function, static_argnames=("spec",), **options) for function in functions)
     return Compiled(jax.jit(stage, static_argnames=("spec", "collapse"), **options), *others)
 
@@ -243,6 +252,12 @@ class StagedProblem:
         found = Evaluation(float(of_bags.sum()) - q.kl(), d_mu, np.tril(d_factor), of_bags)
         self._last = q, found
         return found
+
+    def spreads(self, q: Gaussian) -> tuple[np.ndarray, np.ndarray]:
+        """Sd of each total's residual and of its output's noise (b), relative to the total."""
+        parts = [np.asarray(part) for part in self._parts(self.compiled.spreads, q.mu, q.factor)]
+        residual, noise = gather(parts, self.problem.chunks).T
+        return residual, noise
 
     def elbo(self, q: Gaussian) -> float:
         """ELBO alone."""

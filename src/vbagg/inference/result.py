@@ -32,6 +32,13 @@ class Status:
     """Effective number of the parameter values that predictions average over."""
     points: int = 1
     """Parameter values that were tried for that."""
+    notes: tuple[str, ...] = ()
+    """What the data cannot tell, or the model should not claim."""
+    residual_sd: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
+    """Of each training bag's total, relative to it: sd of what landmarks do not explain, the individual effect
+    included."""
+    noise_sd: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
+    """The same of the output's noise given its total, the bag's own effect included."""
     repeated: bool = False
     """Whether this start was stopped because it had come to an earlier start's optimum."""
 

@@ -29,7 +29,7 @@ class Composite(Kernel):
         object.__setattr__(self, "parts", sum(nested, ()))
 
     @property
-    def local(self) -> bool:  # type: ignore[override]
+    def local(self) -> bool:
         """Whether a part has no landmarks, so that the whole has none."""
         return any(part.local for part in self.parts)
 

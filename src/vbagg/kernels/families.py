@@ -174,9 +174,9 @@ class White(Leaf):
     variance: Start = None
     fixed: Any = ()
     parameters: ClassVar[tuple[str, ...]] = ("variance",)
-    columns: ClassVar[tuple[int, ...]] = ()
-    ard: ClassVar[bool] = False
-    local: ClassVar[bool] = True
+    columns = ()
+    ard = False
+    local = True
 
     def __post_init__(self) -> None:
         for name, value in (("variance", self._checked_start("variance")), ("fixed", self._checked_fixed())):

@@ -108,7 +108,7 @@ class Likelihood:
 
     # the density
 
-    def log_prob(self, y: Array, T: Array, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:
+    def log_prob(self, y: Any, T: Any, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:
         """Log density of an output given its total, MATH (12)."""
         raise NotImplementedError
 

@@ -31,7 +31,7 @@ class Binomial(Likelihood):
     individual_effect = True
     outputs = "counts"
     rates_per = 100.0
-    bounds = ("log_total", "log_rest")
+    bounds: ClassVar[tuple[str, ...]] = ("log_total", "log_rest")
     refused: ClassVar[dict[str, str]] = dict.fromkeys(
         ("identity", "exp", "square"), "a probability lies between zero and one; use 'logistic'"
     )
@@ -50,7 +50,7 @@ class Binomial(Likelihood):
         """Largest variance of a probability."""
         return T * (1 - T)
 
-    def log_prob(self, y: Array, T: Array, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:
+    def log_prob(self, y: Any, T: Any, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:
         """Log mass of a beta-binomial whose trials are correlated by the bag's effect and by the `spread`."""
         own = self.correlation(p)
         correlation = jnp.clip(own + spread - own * spread, SMALLEST, LARGEST)

@@ -53,7 +53,7 @@ class Poisson(Likelihood):
         phi = self.dispersion_of(p)
         return jnp.asarray(phi + spread + phi * spread)
 
-    def log_prob(self, y: Array, T: Array, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:  # noqa: D102
+    def log_prob(self, y: Any, T: Any, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:  # noqa: D102
         return log_mass(y, T, self._total_dispersion(p, spread))
 
     def variance(self, T: Any, facts: Facts, p: Parameters) -> Any:  # noqa: D102

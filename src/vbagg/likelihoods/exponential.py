@@ -32,7 +32,7 @@ class Exponential(Likelihood):
     def check_outputs(self, y: np.ndarray, labels: Any, trials: np.ndarray | None) -> None:  # noqa: D102
         check_nonnegative(y, labels, "an exponential output")
 
-    def log_prob(self, y: Array, T: Array, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:  # noqa: D102
+    def log_prob(self, y: Any, T: Any, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:  # noqa: D102
         # 1/T gamma with shape a = 2 + 1/spread: Lomax with scale b = (a - 1) T
         a = 2 + 1 / jnp.maximum(jnp.asarray(spread), LEAST_SPREAD)
         scale = (a - 1) * T

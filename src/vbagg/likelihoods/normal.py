@@ -66,7 +66,7 @@ class Normal(Likelihood):
         """One: the spread of a total is its variance."""
         return 1.0
 
-    def log_prob(self, y: Array, T: Array, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:  # noqa: D102
+    def log_prob(self, y: Any, T: Any, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:  # noqa: D102
         s2 = self.variance(T, facts, p) + spread
         return -0.5 * (jnp.log(2 * jnp.pi * s2) + (y - T) ** 2 / s2)
 

@@ -35,7 +35,7 @@ class ZeroInflatedPoisson(Likelihood):
     def check_outputs(self, y: np.ndarray, labels: Any, trials: np.ndarray | None) -> None:  # noqa: D102
         check_counts(y, labels, self.name)
 
-    def log_prob(self, y: Array, T: Array, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:  # noqa: D102
+    def log_prob(self, y: Any, T: Any, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:  # noqa: D102
         counted = log_mass(y, T, jnp.asarray(spread))
         log_odds = p["zero_odds"]
         return jnp.where(y == 0, jnp.logaddexp(log_odds, counted), counted) - jax.nn.softplus(log_odds)

@@ -21,12 +21,15 @@ from vbagg.inference import Gaussian
 from vbagg.kernels import White
 from vbagg.laws import Law, Mixture
 from vbagg.likelihoods.base import Likelihood
+from vbagg.links import Link
 from vbagg.models import setup
 from vbagg.models.frame import Frame, drop_inert
 from vbagg.observed import Observed
 from vbagg.posterior import BagPosterior, Posterior, bag_moments, draw_rows, row_marginals
 
 BAG_EFFECTS = ("risk", "reporting")
+MOST_STEPS, CLOSE = 8, 1e-9
+"""Newton steps that give a draw its total, and the relative distance that is none."""
 
 
 @dataclass(frozen=True)
@@ -321,18 +324,18 @@ class _Scores:
         return state.mean[bag] + by_weights + np.sqrt(state.variance[bag]) * self.own[bag]
 
 
-def _with_total(link: Any, f: np.ndarray, gain: np.ndarray, weight: np.ndarray, h: np.ndarray) -> np.ndarray:
+def _with_total(link: Link, f: np.ndarray, gain: np.ndarray, weight: np.ndarray, h: np.ndarray) -> np.ndarray:
     """Draws of `f` (rows, n) moved along `gain` until the total of each draw is `Psi(h)`: Matheron's rule."""
-    wanted = np.asarray(link.value(h))
+    wanted, _ = link.rate_and_slope(h)
     along = gain[:, None] if np.any(gain * weight > 0) else np.ones((len(f), 1))
-    for _ in range(8):
-        rates, slopes = jax.jvp(link.value, (jnp.asarray(f),), (jnp.broadcast_to(along, f.shape),))
-        total, change = weight @ np.asarray(rates), weight @ np.asarray(slopes)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # in the coordinate of the total, where it is nearly linear
-            step = (h - link.inverse(total)) / (np.asarray(link.coordinate_slope(jnp.asarray(total))) * change)
-        step = np.clip(np.nan_to_num(step), -3.0, 3.0)
-        f = f + along * step
-        if np.all(np.abs(total - wanted) <= 1e-9 * np.abs(wanted)):
+    for _ in range(MOST_STEPS):
+        rates, slopes = link.rate_and_slope(f)
+        total = weight @ rates
+        if np.all(np.abs(total - wanted) <= CLOSE * np.abs(wanted)):
             break
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # a Newton step in the coordinate of the total, where it is nearly linear
+            reached = link.inverse(total)
+            step = (h - reached) * link.rate_and_slope(reached)[1] / (weight @ (along * slopes))
+        f = f + along * np.clip(np.nan_to_num(step), -3.0, 3.0)
     return f

@@ -27,6 +27,7 @@ from vbagg.links import Link, get_link
 from vbagg.models import setup
 from vbagg.models.base import BagModel
 from vbagg.models.fitted import Fitted, Member
+from vbagg.models.notes import notes_on_data
 from vbagg.observed import Observed
 from vbagg.posterior import Posterior
 from vbagg.priors import make_log_prior
@@ -171,8 +172,9 @@ class VBAgg(BagModel):
 
                 def search_among(few: Representation) -> Problem:
                     pairs = "exact" if residual == "exact" else "auto"
-                    options = {"residual": pairs, "passes": PASSES_OF_A_SEARCH, "groups": few.groups}
-                    chunks = chunked(few.bags, known=few.known, **options)
+                    chunks = chunked(
+                        few.bags, known=few.known, residual=pairs, passes=PASSES_OF_A_SEARCH, groups=few.groups
+                    )
                     return Problem(spec, chunks, start.landmarks, memory)
 
                 problem.represent(chosen, search_among)
@@ -189,6 +191,10 @@ class VBAgg(BagModel):
                     averaged = average(problem, fit, trainable, log_prior, report)
                     members, status = averaged.members, fit.status
                     fit = replace(fit, status=replace(status, effective=averaged.effective, points=averaged.points))
+            residual_sd, noise_sd = problem.at(fit.parameters, fit.jitter).spreads(fit.posterior)
+        learnt = likelihood.in_users_units(fit.parameters.likelihood, 1.0)
+        notes = tuple(notes_on_data(likelihood, components, used, data.y, learnt))
+        fit = replace(fit, status=replace(fit.status, notes=notes, residual_sd=residual_sd, noise_sd=noise_sd))
         self._fitted = fitted(fit, members)
         self._training: tuple[Fit, list[Chunk]] | None = (fit, chunks)
         self._elbo_mc: float | None = None

@@ -66,7 +66,9 @@ class Data(Section):
 class Model(Section):
     """How rates are learnt."""
 
-    likelihood: Likelihood = Field(default="negative_binomial", description="Distribution of a total given its mean.")
+    likelihood: Likelihood = Field(  # type: ignore[valid-type]
+        default="negative_binomial", description="Distribution of a total given its mean."
+    )
     link: Literal["exp", "square", "identity", "logistic"] = Field(
         default="exp", description="From the Gaussian process to the rate."
     )

@@ -86,7 +86,8 @@ def _fit(run: Run, folder: Path) -> None:
         model = make_model(run.settings)
         model.fit(bags, prepared.y(response), trials=trials_of(run, prepared), progress=_fit_progress(run, response))
         model.save(folder / f"{response}.vbagg")
-        run.folder.log(f"models: {response}: {model.status_.message}")
+        for sentence in (model.status_.message, *model.status_.notes):
+            run.folder.log(f"models: {response}: {sentence}")
 
 
 def trials_of(run: Run, prepared: Prepared) -> Any:
