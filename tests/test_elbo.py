@@ -130,7 +130,7 @@ class Grid:
         slope = chosen.slope(self.mean, np.broadcast_to(s, self.mean.shape))
         # residuals of different individuals are independent: they add variances only
         added = np.sum(self.weight**2 * chosen.added_covariance(slope, slope, rho * s, own), axis=1)
-        spread = np.asarray(added / likelihood.unit_variance(centre))
+        spread = np.asarray(added / likelihood.unit_variance(centre, M**2 @ NODE_WEIGHTS - centre**2))
         values = np.asarray(likelihood.log_prob(self.y, M, self.facts, p, spread[:, None]))
         at_mean = jax.grad(lambda T: likelihood.log_prob(self.y, T, self.facts, p, spread).sum())(centre)
         rest = values - np.asarray(at_mean)[:, None] * np.asarray(M - centre[:, None])

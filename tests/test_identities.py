@@ -228,10 +228,10 @@ def test_singleton_bags_with_the_residual_inside_are_fitc(x64, singletons):
 
 
 def mixed_density(name):
-    """`p(y | u)` of the exp link by MATH (12), the total's relative variance taken at `q`: `V - V_q` over `M^2`."""
+    """`p(y | u)` of the exp link by MATH (12); the relative variance of a total does not depend on `u`."""
 
     def log_density(y, w, f, r, a):
-        mean, dispersion = w * np.exp(f + r / 2), np.exp(a) * np.expm1(r)
+        mean, dispersion = w * np.exp(f + r / 2), np.expm1(r)
         if name == "exponential":
             return stats.lomax.logpdf(y, 2 + 1 / dispersion, scale=(1 + 1 / dispersion) * mean)
         if name == "negative_binomial":

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from vbagg.likelihoods import LIKELIHOODS
+from vbagg.likelihoods import REGISTERED
 from vbagg.links import LINKS
 from vbagg.workflow.settings import SECTIONS, Model, make_settings, read_settings, write_settings
 
@@ -73,7 +73,7 @@ def test_files_that_are_no_settings(tmp_path):
 
 
 def test_choices_are_those_of_the_core():
-    assert set(get_args(Model.model_fields["likelihood"].annotation)) == set(LIKELIHOODS)
+    assert set(get_args(Model.model_fields["likelihood"].annotation)) == set(REGISTERED)
     assert set(get_args(Model.model_fields["link"].annotation)) == set(LINKS)
 
 

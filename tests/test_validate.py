@@ -630,8 +630,8 @@ def test_verdict_on_a_good_model():
     assert f"per km, better in {row['better']:.0f} of 60 districts, p < 0.001)." in text
     assert "better than a regression on averages over districts (CRPS" in text
     share = result.coverage().set_index(["model", "level"]).loc[("model", 0.95), "coverage"]
-    assert f"Its 95% intervals held {share:.0%} of the values (chance allows " in text
-    assert "So the intervals are honest, as far as 60 districts can show." in text
+    assert f"Its 95% intervals held {share:.0%} of the values of unseen districts (chance allows " in text
+    assert "That is what such intervals should hold, as far as 60 districts can show." in text
     assert "NOT" not in text
     assert "correlate at 0.9" in text
 
@@ -657,8 +657,8 @@ def test_verdict_on_intervals():
     narrow, wide, right = (made(y, model=(y + errors, sd)).verdict(outputs="rates") for sd in (1.5, 9.0, 4.0))
     assert "The 95% and 50% intervals are too narrow, beyond chance: the uncertainty is larger than they say." in narrow
     assert "The 95% and 50% intervals are too wide, beyond chance: the uncertainty is smaller than they say." in wide
-    assert "Its 95% intervals held 95% of the rates (chance allows 92% to 98%)" in right
-    assert "and its 50% intervals held 50% of the rates (chance allows 43% to 57%)" in right
+    assert "Its 95% intervals held 95% of the rates of unseen bags (chance allows 92% to 98%)" in right
+    assert "and its 50% intervals held 50% of the rates of unseen bags (chance allows 43% to 57%)" in right
     heavy = made(y, model=(y + np.where(np.abs(errors) > 5, 10 * errors, errors / 20), 4.0)).verdict()
     assert "The 95% intervals are too narrow" in heavy
     assert "The 50% intervals are too wide" in heavy
@@ -669,7 +669,7 @@ def test_verdict_on_too_few_bags():
     text = made(y, model=(y, 1.0), constant=(50.0, 10.0)).verdict("districts")
     assert "8 districts are too few to tell whether a model is good" in text
     assert "Whether the model predicts unseen districts better than one constant rate cannot be told (CRPS" in text
-    assert "honest" not in text
+    assert "should hold" not in text
     assert "too wide" not in text
     tiny = made(y[:3], model=(y[:3], 1.0), constant=(50.0, 10.0)).verdict()
     assert "better in 3 of 3 bags)." in tiny

@@ -109,7 +109,7 @@ def expected_log_prob(spec: Spec, p: dict[str, Array], staged: Staged, mu: Array
         slope = jax.grad(lambda T: jnp.sum(log_prob(T)))
         curvature = jax.jvp(slope, (M,), (jnp.ones_like(M),))[1]
         return log_prob(M) + 0.5 * (V + s) * curvature
-    spread = spec.inside * s / likelihood.unit_variance(M)
+    spread = spec.inside * s / likelihood.unit_variance(M, V)
     if spec.approximation == "montecarlo":
         totals = draw_means(spec.link, staged.moments, mu, factor, 0, spec.n_draws)
         return _with_control_variate(lambda T: likelihood.log_prob(y, T, facts, p, spread), M, totals)

@@ -15,6 +15,7 @@ from vbagg.doctor.words import amount, number
 from vbagg.geo.files import some
 from vbagg.geo.grid import Floats
 from vbagg.likelihoods import get_likelihood
+from vbagg.models.notes import claim_of_exactness
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Model
@@ -98,6 +99,7 @@ def check_responses(laid: Overlaid, model: Model | None, usable_trials: bool, fo
             found.add("error", "response", text, where)
             continue
         _check_whole(laid, name, totals, model, found)
+        _check_exactness(laid, name, totals, model, found)
         response = _response(laid, name, totals, model, usable_trials)
         if response is not None:
             _check_kind(response, found)
@@ -131,6 +133,17 @@ def _check_whole(laid: Overlaid, name: str, totals: Floats, model: Model | None,
         text += "As they are large, this does no harm." if large else "Check where they come from; round them."
         where = f"{laid.polygons.file}, column {name}"
         found.add("advice" if large else "warning", "not-whole", text, where, laid.labels[broken].tolist())
+
+
+def _check_exactness(laid: Overlaid, name: str, totals: Floats, model: Model | None, found: Gathered) -> None:
+    """A Poisson model of large counts claims that they are exact."""
+    if model is None:
+        return
+    likelihood = get_likelihood(model.likelihood)
+    if likelihood.counts and not likelihood.needs_trials and not likelihood.priors():
+        for sentence in claim_of_exactness(totals, likelihood.name):
+            where = f"{laid.polygons.file}, column {name}"
+            found.add("warning", "claim-of-exactness", f"{laid.polygons.file}: {sentence}", where)
 
 
 def _check_kind(response: Response, found: Gathered) -> None:

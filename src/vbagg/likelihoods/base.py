@@ -120,9 +120,9 @@ class Likelihood:
         """Variance of an output given its total."""
         raise NotImplementedError
 
-    def unit_variance(self, T: Any) -> Any:
-        """Variance of `T` that is a `spread` of one."""
-        return T**2
+    def unit_variance(self, M: Any, V: Any = 0.0) -> Any:
+        """Variance that is a `spread` of one, on average over totals of mean `M` and variance `V`."""
+        return M**2 + V
 
     def fisher(self, T: Array, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:
         """Information about `T`: squared slope of the mean over the variance."""

@@ -46,9 +46,9 @@ class Binomial(Likelihood):
         """Correlation between the trials of a bag that its own effect makes."""
         return 0.0
 
-    def unit_variance(self, T: Any) -> Any:
+    def unit_variance(self, M: Any, V: Any = 0.0) -> Any:
         """Largest variance of a probability."""
-        return T * (1 - T)
+        return M * (1 - M) - V
 
     def log_prob(self, y: Any, T: Any, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:
         """Log mass of a beta-binomial whose trials are correlated by the bag's effect and by the `spread`."""

@@ -62,7 +62,7 @@ class Normal(Likelihood):
     def variance(self, T: Any, facts: Facts, p: Parameters) -> Any:  # noqa: D102
         return facts["noise"] if self.known else facts["tau_factor"] * jnp.exp(p["tau"])
 
-    def unit_variance(self, T: Any) -> Any:
+    def unit_variance(self, M: Any, V: Any = 0.0) -> Any:
         """One: the spread of a total is its variance."""
         return 1.0
 

@@ -88,7 +88,7 @@ def _intervals(coverage: pd.DataFrame, model: str, n: int, bags: str, outputs: s
         return ["It gives no intervals."]
     judged = {level: own[own["level"] == level].iloc[0] for level in JUDGED}
     held = [
-        f"its {level:.0%} intervals held {row['coverage']:.0%} of the {outputs}"
+        f"its {level:.0%} intervals held {row['coverage']:.0%} of the {outputs} of unseen {bags}"
         f" (chance allows {row['low']:.0%} to {row['high']:.0%})"
         for level, row in judged.items()
     ]
@@ -107,7 +107,8 @@ def _intervals(coverage: pd.DataFrame, model: str, n: int, bags: str, outputs: s
             which = " and ".join(by_judgement[what])
             sentences.append(f"The {which} intervals are {what}, beyond chance: {advice}.")
     if not any(by_judgement.values()):
-        sentences.append(f"So the intervals are honest, as far as {n} {bags} can show.")
+        sentences.append(f"That is what such intervals should hold, as far as {n} {bags} can show.")
+    sentences.append(f"This says nothing of intervals of rates inside {bags}, where nothing was counted.")
     return sentences
 
 
