@@ -200,7 +200,7 @@ INSIDE = {
     "binomial-logistic": (0.015, 0.16),
     "beta_binomial-logistic": (0.01, 0.1),
     "zero_inflated_poisson-exp": (0.01, 0.65),
-    "zero_inflated_poisson-square": (0.01, 0.06),
+    "zero_inflated_poisson-square": (0.01, 0.15),
 }
 
 
