@@ -29,7 +29,7 @@ class Exact:
     """Log posterior of the weights and rates of all individuals, for a fitted model whose residual is negligible."""
 
     def __init__(self, model: vbagg.VBAgg, bags: vbagg.Bags, y: np.ndarray) -> None:
-        frame, (member,) = model._fitted.frame, model._fitted.members
+        frame, member = model._fitted.frame, model._fitted.optimum
         with jax.enable_x64(True):
             A = features(member.spec.feature_map, member.basis, frame.scaler.forward(bags.X))
         self.A = np.asarray(A, dtype=np.float32)
@@ -110,7 +110,7 @@ def compare(link: str, seed: int, steps: int) -> dict[str, float | str | list[fl
     truth = 4.7 * ((1 + f) ** 2 if link == "square" else np.exp(f))
     y = rng.poisson(bags.sum_by_bag(truth)).astype(float)
     kernel = vbagg.kernels.RBF(**KERNELS[link], fixed=("lengthscale", "variance"))
-    model = vbagg.VBAgg("poisson", link, kernel=kernel).fit(bags, y)
+    model = vbagg.VBAgg("poisson", link, kernel=kernel, hyper="point").fit(bags, y)
     exact, rows = Exact(model, bags, y), slice(None, None, 8)
     sample = exact.sample(steps, seed=1)
     latent = exact.base + sample @ exact.A[rows].T

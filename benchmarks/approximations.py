@@ -15,8 +15,8 @@ import jax
 import numpy as np
 from common import machine
 
-from vbagg.likelihoods import expected_log_total
 from vbagg.links import get_link
+from vbagg.matched import MatchedGamma, MatchedLogNormal
 
 
 def log_total_errors(link_name: str, n: int, S: float, rho: float, draws: int) -> dict[str, float]:
@@ -42,8 +42,8 @@ def log_total_errors(link_name: str, n: int, S: float, rho: float, draws: int) -
         V = float(weight @ np.asarray(link.covariance(slope[:, None], slope[None], covariance)) @ weight)
         first_order = float((weight * slope) @ covariance @ (weight * slope))
         laws = {
-            "gamma": float(expected_log_total(M, V, "gamma")),
-            "lognormal": float(expected_log_total(M, V, "lognormal")),
+            "gamma": float(MatchedGamma().expected_log(M, V)),
+            "lognormal": float(MatchedLogNormal().expected_log(M, V)),
         }
         bound = float(np.log(weight @ np.exp(np.asarray(link.expected_log(mean, np.diag(covariance))))))
     # control variate: E T is known

@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--likelihood", default="negative_binomial")
     parser.add_argument("--link", default="exp")
     parser.add_argument("--folds", default=None, help="e.g. 0,1: only these")
-    parser.add_argument("--hyper", default="point")
+    parser.add_argument("--hyper", default="average")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--out", default=None)
     options = parser.parse_args()

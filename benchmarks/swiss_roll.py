@@ -28,7 +28,7 @@ PAPER = {"square": "taylor", "exp": "bound"}
 def models(link: str, landmarks: int | None, with_adam: bool) -> dict[str, vbagg.VBAgg]:
     kernel = vbagg.kernels.RBF()
     rows = {
-        "newton (default)": vbagg.VBAgg("poisson", link, kernel=kernel, landmarks=landmarks),
+        "newton, point": vbagg.VBAgg("poisson", link, kernel=kernel, landmarks=landmarks, hyper="point"),
         "newton, averaged": vbagg.VBAgg("poisson", link, kernel=kernel, landmarks=landmarks, hyper="average"),
     }
     if with_adam:

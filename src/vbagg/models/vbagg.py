@@ -43,15 +43,16 @@ class VBAgg(BagModel):
     Parameters
     ----------
     likelihood
-        "poisson", "normal", "exponential", "negative_binomial", "binomial", or an instance from
-        `vbagg.likelihoods` (for a known `tau` or `dispersion`).
+        "negative_binomial", "poisson", "zero_inflated_poisson", "binomial", "beta_binomial", "normal", "exponential",
+        or an instance from `vbagg.likelihoods` (for a known `tau` or `dispersion`).
     link
-        "square", "exp", "identity" or "logistic".
+        "exp", "square", "identity" or "logistic"; None for the first that the likelihood works with.
     approximation
         Of the expected log density: "matched" (default), "taylor", "bound" or "montecarlo".
     kernel
-        A kernel; None: linear + ARD RBF on the covariates, plus Matern 3/2 on coordinates. Its numbers are in
-        standard units: one sd of a covariate, one common sd of the coordinates.
+        A kernel; None: linear + ARD RBF on the covariates, plus Matern 3/2 on coordinates, plus an effect of each
+        individual (`White`) for counts. Its numbers are in standard units: one sd of a covariate, one common sd of the
+        coordinates.
     landmarks
         None (chosen from the size of the data), a number, an array, a `vbagg.Landmarks`, or a list of these with
         one entry per additive component that needs landmarks.
@@ -62,7 +63,9 @@ class VBAgg(BagModel):
     priors
         "default", None, or a mapping from parameter names to `vbagg.Prior` that replaces some defaults.
     hyper
-        "point": kernel parameters at their best; "average": average over their posterior.
+        "average": predictions average over up to eight values of the parameters that stand for their posterior;
+        "point": parameters at their best, as with inference "adam" and in fits so long that they are in single
+        precision.
     memory
         Bytes of features that a fit may keep between its passes over the individuals; those beyond it are computed
         again in each pass. None for 2 GB.
@@ -187,7 +190,7 @@ class VBAgg(BagModel):
                     starts = setup.starting_points(start, components)
                     fit = inference.run(problem, starts, trainable, log_prior, report, validator)
                 members: Sequence[tuple[float, Fit]] = ()
-                if self.hyper == "average" and not single:
+                if self.hyper == "average" and not (single or isinstance(inference, Adam)):
                     averaged = average(problem, fit, trainable, log_prior, report)
                     members, status = averaged.members, fit.status
                     fit = replace(fit, status=replace(status, effective=averaged.effective, points=averaged.points))
