@@ -25,6 +25,14 @@ class KnownModel:
     def fit(self, bags: Bags, y: np.ndarray, **options: Any) -> None:
         self.fits.append({"bags": bags, "y": y, **options})
 
+    def get_params(self) -> dict[str, Any]:
+        known = {"tau": "normal", "dispersion": "negative_binomial"}
+        return {
+            "likelihood": next(
+                (name for noise, name in known.items() if noise in self.likelihood_parameters_), "poisson"
+            )
+        }
+
     def rates(self, X: np.ndarray) -> np.ndarray:
         return self.level * np.exp(X[:, 0] / 4)
 

@@ -41,7 +41,7 @@ from vbagg.observed import Observed
 from vbagg.scaling import Scaler
 
 FORMAT = "vbagg-model"
-VERSION = 1
+VERSION = 2
 DOCUMENT = "model.json"
 SECTIONS = ("package", "model", "parameters", "state")
 MODELS = {
@@ -155,6 +155,11 @@ def _document(members: Mapping[str, bytes], path: str) -> dict[str, Any]:
         raise ValueError(
             f"The format version of a model file must be at most {VERSION}; {path!r} has {version!r}, "
             f"written by vbagg {package}. Load it with that release or a later one."
+        )
+    if version < VERSION:
+        raise ValueError(
+            f"The format version of a model file must be {VERSION}; {path!r} has {version}, written by vbagg {package}, "
+            "whose models predict otherwise. Fit the model again."
         )
     missing = [name for name in SECTIONS if name not in document]
     if missing:

@@ -15,6 +15,8 @@ from vbagg.geo import read_polygons, totals
 from vbagg.geo.aggregate import aggregate, polygon_table, write_polygons
 from vbagg.geo.overlay import overlay
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*have the label of a training bag")
+
 MIDDLE = 30.61  # a line through cells and districts
 
 

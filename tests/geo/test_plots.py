@@ -17,6 +17,8 @@ from vbagg.geo.maps import write_maps
 from vbagg.geo.relevance import partial_dependence, relevance, sample_pixels, weighted_quantile
 from vbagg.geo.units import Units
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*have the label of a training bag")
+
 UNITS = Units("cases", 1000.0, "population")
 
 

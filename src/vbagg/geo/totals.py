@@ -28,7 +28,9 @@ def posterior_totals(model: Any, bags: Bags) -> Any:
     number = np.cumsum((within % PIECE == 0).astype(int)) - 1
     X = pd.DataFrame(bags.X, columns=list(bags.feature_names)) if bags.named else bags.X
     coordinates = [bags.feature_names[column] for column in bags.coordinates] if bags.named else bags.coordinates
-    pieces = Bags(X, number, bags.weight, coordinates=coordinates)
+    # names that no training bag has
+    names = np.array([f"piece {at} of a polygon" for at in range(number[-1] + 1)], dtype=object)
+    pieces = Bags(X, names[number], bags.weight, coordinates=coordinates)
     whole = bags.bag[pieces.starts[:-1]]
     part = pieces.totals() / bags.totals()[whole] if link_of(model).averages else np.ones(len(pieces))
     posterior = model.posterior_bags(pieces)

@@ -17,7 +17,7 @@ from vbagg.likelihoods.checks import check_counts
 from vbagg.matched import Matched
 from vbagg.special import log_rising
 
-LEAST_DISPERSION = 1e-12
+LEAST_DISPERSION = 1e-15
 
 
 def log_mass(y: Array, T: Array, dispersion: Array) -> Array:

@@ -197,6 +197,8 @@ class VBAgg(BagModel):
             residual_sd, noise_sd = problem.at(fit.parameters, fit.jitter).spreads(fit.posterior)
         learnt = likelihood.in_users_units(fit.parameters.likelihood, 1.0)
         notes = tuple(notes_on_data(likelihood, components, used, data.y, learnt))
+        if self.hyper == "average" and single:
+            notes += ("Parameters are at their best values, not averaged over, since the fit is long.",)
         fit = replace(fit, status=replace(fit.status, notes=notes, residual_sd=residual_sd, noise_sd=noise_sd))
         self._fitted = fitted(fit, members)
         self._training: tuple[Fit, list[Chunk]] | None = (fit, chunks)
