@@ -314,7 +314,7 @@ def test_another_process_gets_the_same_bits(model, file, tmp_path):
 
 def test_the_container_is_json_and_arrays_without_pickle(file):
     document = document_of(file)
-    assert (document["format"], document["version"]) == ("vbagg-model", 1)
+    assert (document["format"], document["version"]) == ("vbagg-model", 2)
     assert document["package"] == vbagg.__version__
     with zipfile.ZipFile(file) as container:
         assert member_of(file, "members/0/q/mu.npy").startswith("state/")
@@ -460,11 +460,17 @@ def test_a_changed_byte_is_refused_or_harmless(model, file, tmp_path):
 
 
 def test_newer_versions_are_refused(file):
-    document = document_of(file) | {"version": 2, "package": "9.1"}
+    document = document_of(file) | {"version": 3, "package": "9.1"}
     rewrite(file, document)
     with pytest.raises(
-        ValueError, match=r"must be at most 1; .* has 2, written by vbagg 9\.1\. Load it with that release"
+        ValueError, match=r"must be at most 2; .* has 3, written by vbagg 9\.1\. Load it with that release"
     ):
+        vbagg.load(file)
+
+
+def test_older_versions_are_refused_with_the_remedy(file):
+    rewrite(file, document_of(file) | {"version": 1, "package": "0.0.9"})
+    with pytest.raises(ValueError, match=r"must be 2; .* has 1, written by vbagg 0\.0\.9, .* Fit the model again"):
         vbagg.load(file)
 
 

@@ -158,8 +158,8 @@ def _document(members: Mapping[str, bytes], path: str) -> dict[str, Any]:
         )
     if version < VERSION:
         raise ValueError(
-            f"The format version of a model file must be {VERSION}; {path!r} has {version}, written by vbagg {package}, "
-            "whose models predict otherwise. Fit the model again."
+            f"The format version of a model file must be {VERSION}; {path!r} has {version}, written by vbagg "
+            f"{package}, whose models predict otherwise. Fit the model again."
         )
     missing = [name for name in SECTIONS if name not in document]
     if missing:
