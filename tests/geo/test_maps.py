@@ -277,3 +277,12 @@ def test_contradictions_are_reported(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         write_maps(model, prepared, tmp_path / "maps", response="cases", progress=False)
+
+
+def test_rates_of_trials_say_so(prepared, tmp_path):
+    model = vbagg.Constant("binomial").fit(prepared.bags(), prepared.y("cases"), trials=prepared.y("tested").to_numpy())
+    written = write_maps(model, prepared, tmp_path, response="cases", progress=False)
+    with rasterio.open(written["rate_mean"]) as dataset:
+        assert dataset.units == ("cases per 1000 trials",)
+    with rasterio.open(written["population"]) as dataset:
+        assert dataset.units == ("people per cell",)

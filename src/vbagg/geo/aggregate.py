@@ -24,7 +24,7 @@ from vbagg.geo.overlay import overlay, shares_inside
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
 from vbagg.geo.totals import posterior_totals
-from vbagg.geo.units import Units, link_of, units_of
+from vbagg.geo.units import Units, likelihood_of, link_of, units_of
 from vbagg.validate.bag_scores import is_discrete
 
 Floats = NDArray[np.float64]
@@ -70,7 +70,7 @@ def polygon_table(
 
     Polygons without weight have none of the fitted ones; a model without uncertainty has no interval of the total.
     """
-    units = units_of(prepared, response, per)
+    units = units_of(prepared, response, per, likelihood_of(model).name)
     bags, frame, labels = prepared.bags(), prepared.polygons.frame, prepared.polygons.labels
     at = pd.Index(labels).get_indexer(list(bags.labels))
     y = frame[response].to_numpy(dtype=np.float64)
@@ -123,7 +123,7 @@ def aggregate(
     `total_upper`, `rate`, `rate_sd`, `rate_lower`, `rate_upper`. Those with nothing covered, or with nobody in them,
     have NaN, and a warning names them.
     """
-    units, grid = units_of(prepared, response, per), prepared.stack.grid
+    units, grid = units_of(prepared, response, per, likelihood_of(model).name), prepared.stack.grid
     pairs = overlay(polygons, grid)
     known = np.zeros(len(pairs), dtype=bool)
     exposure = np.zeros(len(polygons))

@@ -97,7 +97,7 @@ class Contents:
             ),
             "expected_count": (f"mean rate times {self.units.exposure} of the cell", self.units.count, {}),
             MATCHED: ("expected count, rescaled to the observed totals of polygons", self.units.count, {}),
-            self.units.exposure: (f"{self.units.exposure} of the cell", f"{self.units.exposed} per cell", {}),
+            self.units.exposure: (f"{self.units.exposure} of the cell", f"{self.units.weighed} per cell", {}),
         }[name]
 
 

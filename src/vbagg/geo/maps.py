@@ -29,7 +29,7 @@ from vbagg.geo.files import output_folder, some
 from vbagg.geo.matching import TotalMatching
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
-from vbagg.geo.units import link_of, units_of
+from vbagg.geo.units import likelihood_of, link_of, units_of
 from vbagg.progress import Report, reporting
 
 Floats = NDArray[np.float64]
@@ -81,7 +81,7 @@ def write_maps(
     Path by name: `rate_mean`, `rate_sd`, `rate_q...`, `rate_interval_width`, `exceedance`, `expected_count`,
     `population` or `area`, `expected_count_matched`.
     """
-    units = units_of(prepared, response, per)
+    units = units_of(prepared, response, per, likelihood_of(model).name)
     contents = Contents(units, level, tuple(quantiles), threshold, model_tags(model, response))
     observed = _totals_to_match(model, prepared, response) if match_totals else None
     with output_folder(folder) as out, _scratch(out) as fresh:

@@ -23,20 +23,28 @@ class Units:
         Rates are given per so many units of exposure.
     exposure
         "population" or "area".
+    likelihood
+        Name of the likelihood, None if rates are relative to the exposure.
     """
 
     response: str
     per: float
     exposure: str
+    likelihood: str | None = None
 
     def __post_init__(self) -> None:
         if not self.per > 0:
             raise ValueError(f"`per` must be positive; got {self.per!r}. Rates per 1000 people have `per=1000`.")
 
     @property
-    def exposed(self) -> str:
-        """What rates are relative to: people, or square kilometres."""
+    def weighed(self) -> str:
+        """What cells hold: people, or square kilometres."""
         return "people" if self.exposure == "population" else "km²"
+
+    @property
+    def exposed(self) -> str:
+        """What rates are relative to: that, or trials."""
+        return self.weighed if self.likelihood is None else get_likelihood(self.likelihood).exposed(self.weighed)
 
     @property
     def rate(self) -> str:
@@ -49,12 +57,12 @@ class Units:
         return f"{self.response} per cell"
 
 
-def units_of(prepared: Any, response: str | None, per: float) -> Units:
-    """Units of a response of prepared data, by default the first."""
+def units_of(prepared: Any, response: str | None, per: float, likelihood: str | None = None) -> Units:
+    """Units of a response of prepared data, by default the first, in a model with this likelihood."""
     response = prepared.responses[0] if response is None else response
     if response not in prepared.responses:
         raise unknown_name("response", response, prepared.responses)
-    return Units(response, per, prepared.exposure)
+    return Units(response, per, prepared.exposure, likelihood)
 
 
 def likelihood_of(model: Any) -> Likelihood:

@@ -181,7 +181,7 @@ def rate_units(run: Run, prepared: Prepared, response: str) -> str:
     """Such as "cases per 1000 people"."""
     from vbagg.geo.units import Units
 
-    return Units(response, run.settings.maps.per, prepared.exposure).rate
+    return Units(response, run.settings.maps.per, prepared.exposure, run.settings.model.likelihood).rate
 
 
 def _shares(run: Run, what: str) -> Callable[[dict[str, Any]], None]:

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+
+import vbagg
+from vbagg.inference.averaging import MEMBERS, _by_effect, _gaussian, _root, signs
+from vbagg.inference.profile import Point
+from vbagg.kernels import RBF, White
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 8, 11, 18, 23, 40])
+def test_signs_match_mean_and_covariance(k):
+    design = signs(k)
+    assert set(np.unique(design)) == {-1.0, 1.0}
+    assert k < len(design) <= 2 * k + 4
+    np.testing.assert_array_equal(design.sum(axis=0), 0.0)
+    np.testing.assert_array_equal(design.T @ design, len(design) * np.eye(k))
+
+
+def test_too_many_parameters_are_refused():
+    with pytest.raises(ValueError, match=r"up to 59 of them; got 60\. Use hyper='point'"):
+        signs(60)
+
+
+def test_slopes_of_a_quadratic_give_its_gaussian(rng):
+    """From a poor guess of the covariance, centre and curvature of a quadratic objective are found exactly."""
+    k = 4
+    root = rng.normal(size=(k, k))
+    precision, top = root @ root.T + 0.8 * np.eye(k), rng.normal(0.0, 0.1, k)
+    start, spread, design = top + 0.05, np.diag([0.3, 0.5, 0.2, 0.4]), signs(k)
+    tried = [
+        Point(x, 0.0, -precision @ (x - top), None, None, (), None) for x in (start + spread @ row for row in design)
+    ]
+    centre, found = _gaussian(start, spread, design, tried)
+    np.testing.assert_allclose(centre, top, atol=1e-10)
+    np.testing.assert_allclose(found @ found.T, np.linalg.inv(precision), rtol=1e-9, atol=1e-12)
+
+
+def test_directions_are_sorted_by_their_effect(rng):
+    spread, effect = _root(np.diag([4.0, 1.0, 9.0])), rng.normal(size=(3, 50)) * [[0.1], [5.0], [1.0]]
+    sorted_ = _by_effect(spread, effect)
+    np.testing.assert_allclose(sorted_ @ sorted_.T, spread @ spread.T, atol=1e-12)
+    change = np.linalg.norm(sorted_.T @ effect, axis=1)
+    assert (np.diff(change) < 0).all()
+
+
+@pytest.fixture(scope="module")
+def small():
+    rng = np.random.default_rng(3)
+    sizes = rng.integers(2, 9, 25)
+    X = rng.normal(size=(sizes.sum(), 2))
+    bags = vbagg.Bags(X, np.repeat(np.arange(25), sizes), rng.gamma(3.0, 0.4, sizes.sum()))
+    y = rng.poisson(bags.sum_by_bag(bags.weight * 20 * np.exp(0.8 * np.sin(2 * X[:, 0])))).astype(float)
+    return bags, y
+
+
+def test_averages_are_wider_and_say_how_even_they_are(small):
+    bags, y = small
+    kernel = RBF() + White()
+    point, average = (vbagg.VBAgg("poisson", kernel=kernel, hyper=hyper).fit(bags, y) for hyper in ("point", "average"))
+    assert average.parameters_ == point.parameters_
+    assert point.status_.effective == point.status_.points == 1
+    assert 1 < average.status_.effective <= average.status_.points <= MEMBERS
+    weights = [member.weight for member in average._fitted.members]
+    assert sum(weights) == pytest.approx(1.0)
+    assert np.median(average.posterior(bags).std / point.posterior(bags).std) > 1.0
+
+
+def test_status_tells_residual_and_noise_of_each_total(small):
+    bags, y = small
+    model = vbagg.VBAgg("poisson", kernel=RBF() + White(0.04, fixed="variance"), landmarks=40, hyper="point").fit(
+        bags, y
+    )
+    total = model.posterior_bags(bags).mean
+    np.testing.assert_allclose(model.status_.noise_sd, 1 / np.sqrt(total), rtol=0.2)
+    # with many landmarks little but the individual effect is left: sd of the total of its rates
+    rate = model.posterior(bags).mean
+    own = np.sqrt(np.expm1(0.04) * bags.sum_by_bag((bags.weight * rate) ** 2)) / total
+    assert (model.status_.residual_sd > 0.7 * own).all()
+    assert np.median(model.status_.residual_sd / own) < 2.0
+
+
+def test_large_poisson_counts_are_a_claim_of_exactness(small):
+    bags, y = small
+    loud = vbagg.VBAgg("poisson", kernel=RBF(), hyper="point").fit(bags, 100 * y)
+    assert any("takes each for exact to" in note for note in loud.status_.notes)
+    assert not vbagg.VBAgg("poisson", kernel=RBF(), hyper="point").fit(bags, y).status_.notes
+
+
+def test_effects_that_cannot_be_told_apart_are_named(small):
+    bags, y = small
+    kernel = RBF() + White()
+    mixed = vbagg.VBAgg("negative_binomial", kernel=kernel, hyper="point").fit(bags, y)
+    assert not any("told apart" in note for note in mixed.status_.notes)
+    alike = vbagg.Bags(bags.X[: 4 * 25], np.repeat(np.arange(25), 4))
+    same = vbagg.VBAgg("negative_binomial", kernel=kernel, hyper="point").fit(alike, y)
+    assert any("cannot be told apart" in note and "4 individuals" in note for note in same.status_.notes)
