@@ -1,3 +1,7 @@
+import warnings
+from dataclasses import replace
+
+import jax
 import numpy as np
 import pytest
 from hypothesis import given
@@ -214,3 +218,37 @@ def test_the_search_goes_on_with_more_representatives_where_there_were_too_few(m
     assert "change the ELBO" not in refined.status_.message
     assert 0 < abs(refined.status_.representation_gap) < 0.2 < abs(coarse.status_.representation_gap)
     assert refined.elbo_ == pytest.approx(fine.elbo_, abs=0.2)
+
+
+def test_representatives_can_have_the_residual_variance_of_all_individuals(rng):
+    """Means of groups are not individuals: the residual variance of totals is off unless it is restored."""
+    import vbagg.models.vbagg as module
+
+    problems, build = [], module.Problem
+
+    class Kept(build):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            problems.append(self)
+
+    sizes = rng.integers(60, 140, 9)
+    X = rng.normal(size=(sizes.sum(), 3)) * [1.0, 0.6, 1.7]
+    bags = vbagg.Bags(X, np.repeat(np.arange(9), sizes), rng.gamma(2.0, 0.7, sizes.sum()))
+    y = rng.poisson(bags.sum_by_bag(bags.weight * np.exp(np.sin(3 * X[:, 0])))).astype(float)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "Problem", Kept)
+        options = {"inference": vbagg.Newton(max_iterations=3, representatives=6), "hyper": "point", "landmarks": 12}
+        kernel = vbagg.kernels.RBF(lengthscale=0.8, fixed="lengthscale")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = vbagg.VBAgg("poisson", kernel=kernel, **options).fit(bags, y)
+    whole, member = problems[0], model._fitted.optimum
+    whole.rough.chunks = [replace(c, residual_scale=np.ones_like(c.residual_scale)) for c in whole.rough.chunks]
+    with jax.enable_x64(True):
+        staged = whole.at(member.parameters, member.jitter)
+        every, _ = staged.spreads(member.q)
+        before, _ = whole.rough.at(member.parameters, member.jitter).spreads(member.q)
+        whole.scale_residuals(staged, member.q)
+        after, _ = whole.rough.at(member.parameters, member.jitter).spreads(member.q)
+    assert np.abs(np.log(before / every)).max() > 0.1
+    np.testing.assert_allclose(after, every, rtol=0.02)

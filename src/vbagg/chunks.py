@@ -82,6 +82,8 @@ class Chunk:
     facts: dict[str, Array]
     """What the likelihood knows of each bag besides its output, by name."""
     valid: Array
+    residual_scale: Array
+    """(b) what multiplies the residual's variance of each total: that of all individuals over that of these rows."""
     position: Array
     """Position of each bag in the data, -1 for padding."""
     rows: Array
@@ -246,6 +248,7 @@ def make_chunk(
         y=_padded(y, batch),
         facts={name: _padded(values, batch) for name, values in facts.items()},
         valid=(at >= 0).astype(float),
+        residual_scale=np.ones(batch.n_bags),
         position=at,
         rows=source.reshape(shape),
         drawn=drawn,

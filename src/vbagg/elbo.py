@@ -72,6 +72,7 @@ class Staged:
     y: Array
     facts: dict[str, Array]
     valid: Array
+    residual_scale: Array
 
 
 def kl_divergence(mu: Array, factor: Array) -> Array:
@@ -87,14 +88,16 @@ def stage(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool) -> Staged:
         moments = stage_collapsed(spec.feature_map, basis, chunk, quadratic=spec.link.bag_sums == "quadratic")
     else:
         moments = stage_pixels(spec.feature_map, basis, chunk, pairs=spec.approximation != "bound")
-    return Staged(moments, chunk.y, chunk.facts, chunk.valid)
+    return Staged(moments, chunk.y, chunk.facts, chunk.valid, chunk.residual_scale)
 
 
 def total_moments(link: Link, staged: Staged, mu: Array, factor: Array) -> tuple[Array, Array, Array]:
     """Mean of the totals of a staged chunk, their variance under the weights alone, and the residual's."""
     if isinstance(staged.moments, Collapsed):
-        return collapsed_moments(staged.moments, mu, factor)
-    return pixel_moments(link, staged.moments, mu, factor)
+        M, V, s = collapsed_moments(staged.moments, mu, factor)
+    else:
+        M, V, s = pixel_moments(link, staged.moments, mu, factor)
+    return M, V, staged.residual_scale * s
 
 
 def expected_log_prob(spec: Spec, p: dict[str, Array], staged: Staged, mu: Array, factor: Array) -> Array:

@@ -155,13 +155,17 @@ def residual_diagonal(feature_map: FeatureMap, basis: Basis, X: Array, A: Array)
 
 
 def own_residual(feature_map: FeatureMap, basis: Basis, X: Array, A: Array, groups: Groups) -> Array:
-    """`R_ij` averaged over the pairs of individuals that each row stands for, clamped at zero."""
+    """`R_ij` averaged over the pairs of individuals that each row stands for, clamped at zero.
+
+    The residual at the row itself, times the mean correlation of the kernel between members of its group.
+    """
     total = jnp.zeros(X.shape[:-1], X.dtype)
     for component, params, own in _with_residual(feature_map, basis, A):
+        variance = component.diag(params, X)
         # two members of a group are sqrt(2) deviations apart
-        apart = component.between(params, X, X + math.sqrt(2.0) * groups.deviation)
-        mean = groups.share * component.diag(params, X) + (1 - groups.share) * apart
-        total += jnp.maximum(mean - jnp.sum(own**2, axis=-1), 0.0)
+        apart = component.between(params, X, X + math.sqrt(2.0) * groups.deviation) / variance
+        correlation = groups.share + (1 - groups.share) * apart
+        total += correlation * jnp.maximum(variance - jnp.sum(own**2, axis=-1), 0.0)
     return total
 
 

@@ -30,6 +30,7 @@ from vbagg.links import Link
 
 Array = jax.Array
 FAST = jnp.float32
+TINY = 1e-30
 
 
 @jax.tree_util.register_dataclass
@@ -123,12 +124,17 @@ def _bag_features(feature_map: FeatureMap, basis: Basis, chunk: Chunk) -> tuple[
     return A.reshape(t, n, -1), diagonal.reshape(t, n), own.reshape(t, n)
 
 
-def _pair_residuals(feature_map: FeatureMap, basis: Basis, chunk: Chunk, A: Array, own: Array) -> Array:
+def _pair_residuals(
+    feature_map: FeatureMap, basis: Basis, chunk: Chunk, A: Array, diagonal: Array, own: Array
+) -> Array:
+    """`R_ij` among the individuals whose pairs are taken; those of groups as weakly correlated as within them."""
     block = jax.vmap(lambda x, a: residual_block(feature_map, basis, x, a))
     # a small difference of large numbers: float64, then rounded
     R = block(_take(chunk.X, chunk), _take(A, chunk))
-    at = jnp.arange(R.shape[-1])
-    return R.at[:, at, at].set(_take(own, chunk)).astype(FAST)
+    if chunk.groups is not None:
+        shrunk = _take(jnp.sqrt(own / jnp.maximum(diagonal, TINY)), chunk)
+        R = R * shrunk[:, :, None] * shrunk[:, None, :]
+    return R.astype(FAST)
 
 
 def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk, pairs: bool = True) -> Pixels:
@@ -141,7 +147,7 @@ def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk, pairs: boo
         chunk.weight.astype(FAST),
         diagonal.astype(FAST),
         own.astype(FAST),
-        None if residual == "diagonal" else _pair_residuals(feature_map, basis, chunk, A, own),
+        None if residual == "diagonal" else _pair_residuals(feature_map, basis, chunk, A, diagonal, own),
         pair_weights(chunk).astype(FAST) if residual == "subset" else None,
         chunk.drawn,
         chunk.tiles,
@@ -159,7 +165,7 @@ def stage_collapsed(feature_map: FeatureMap, basis: Basis, chunk: Chunk, quadrat
     s = sum_tiles(chunk.tiles, jnp.sum(w**2 * own, axis=-1))
     if chunk.residual == "diagonal":
         return Collapsed(g, s)
-    R = _pair_residuals(feature_map, basis, chunk, A[..., :-1], own)
+    R = _pair_residuals(feature_map, basis, chunk, A[..., :-1], diagonal, own)
     weighted = pair_weights(chunk).astype(FAST) * R
     s = s + jnp.sum(weighted * (1.0 - jnp.eye(R.shape[-1], dtype=FAST)), axis=(-2, -1))
     if not quadratic:

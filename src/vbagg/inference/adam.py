@@ -101,7 +101,7 @@ def merge_chunks(chunks: list[Chunk]) -> Chunk:
             parts.append(kept)
         return np.concatenate(parts)
 
-    names = ("X", "weight", "known", "y", "valid", "position", "rows", "drawn")
+    names = ("X", "weight", "known", "y", "valid", "residual_scale", "position", "rows", "drawn")
     kept = [np.asarray(chunk.valid) > 0 for chunk in chunks]
     facts = {
         name: np.concatenate([np.asarray(chunk.facts[name])[own] for chunk, own in zip(chunks, kept, strict=True)])

@@ -116,6 +116,8 @@ class _Search:
     report: Report
     number: int
     history: list[dict] = field(default_factory=list)
+    scaled: bool = False
+    """Whether representatives have been given the residual variance of all individuals."""
     last_error: float = np.inf
     """Sum of the errors of all bags where representatives were last found to be too few."""
 
@@ -163,7 +165,12 @@ class _Search:
             with np.errstate(invalid="ignore"):
                 error = staged.evaluate(found.q).terms - found.terms
                 gap = error.sum() + promised_gain(staged, found.q)
+            if not self.scaled and abs(gap) > TOLERABLE * self.problem.n_bags:
+                self.scaled = True
+                self.problem.scale_residuals(staged, found.q)
+                return None
             if self.problem.refine(error, gap, self.last_error):
+                self.problem.scale_residuals(staged, found.q)
                 self.last_error = total_error(error)
                 self.profile.problem = self.problem.rough
                 return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -27,6 +27,8 @@ from vbagg.moments import jacobian, moments_given_weights
 from vbagg.representatives import Representation, Representatives
 
 Array = jax.Array
+LARGEST_SCALE = 10.0
+"""Factor by which the residual variance of representatives is corrected at most."""
 LONG = 2e11
 """Products of a feature with a weight, over all passes, from which loops should be compiled to run fast."""
 
@@ -84,7 +86,7 @@ def _gauss_newton(spec: Spec, p: dict, staged: Staged, mu: Array) -> tuple[Array
 
     def log_prob(v: Array) -> tuple[Array, tuple[Array, Array]]:
         T, s = moments_given_weights(spec.link, staged.moments, v)
-        spread = inside * s / likelihood.unit_variance(T)
+        spread = inside * staged.residual_scale * s / likelihood.unit_variance(T)
         return jnp.sum(staged.valid * likelihood.log_prob(staged.y, T, facts, p, spread)), (T, spread)
 
     (value, (T, spread)), slope = jax.value_and_grad(log_prob, has_aux=True)(mu)
@@ -171,6 +173,21 @@ class Problem:
         finer.evaluations, finer.max_jitter = self.rough.evaluations, self.rough.max_jitter
         self.rough = finer
         return True
+
+    def scale_residuals(self, staged: StagedProblem, q: Gaussian) -> None:
+        """Let the totals of representatives have the residual variance of all individuals, `staged`, at this `q`.
+
+        Means of groups lie nearer to landmarks than individuals do, so that less of their variation is residual.
+        """
+        assert self.rough is not None
+        few, _ = self.rough.at(staged.parameters, staged.jitter).spreads(q)
+        before = gather([chunk.residual_scale for chunk in self.rough.chunks], self.rough.chunks)
+        scale = before * (staged.spreads(q)[0] / np.maximum(few, 1e-12)) ** 2
+        scale = np.clip(scale, 1 / LARGEST_SCALE, LARGEST_SCALE)
+        self.rough.chunks = [
+            replace(chunk, residual_scale=np.where(chunk.position < 0, 1.0, scale[np.maximum(chunk.position, 0)]))
+            for chunk in self.rough.chunks
+        ]
 
     @property
     def parts(self) -> list[Problem]:
