@@ -92,7 +92,7 @@ class Grid:
         arrays = shared, self.mean, self.weight, own, own, own[..., None] * np.eye(n_max)
         pixels = Pixels(*(array.astype(np.float32) for array in arrays), None, None, None, "exact")
         b = len(SHAPES)
-        return Staged(pixels, np.full(b, self.y), {"trials": np.full(b, self.trials)}, np.ones(b))
+        return Staged(pixels, np.full(b, self.y), {"trials": np.full(b, self.trials)}, np.ones(b), np.ones(b))
 
     @property
     def facts(self):
@@ -300,7 +300,7 @@ def example():
 )
 def test_taylor_is_the_second_order_expansion(example, likelihood, p, collapse):
     (chunk,) = example.chunks("exact")
-    staged = Staged(example.staged(chunk, collapse), chunk.y, chunk.facts, chunk.valid)
+    staged = Staged(example.staged(chunk, collapse), chunk.y, chunk.facts, chunk.valid, chunk.residual_scale)
     spec = Spec(None, likelihood, get_link("square"), "taylor")
     found = by_bag(expected_log_prob(spec, p, staged, example.mu, example.factor), chunk)
     M, V_q, s = moments_of(example, "square", chunk)
@@ -317,7 +317,7 @@ def test_taylor_is_the_second_order_expansion(example, likelihood, p, collapse):
 def test_normal_is_exact_under_either_expansion(example, approximation, inside):
     """The residual's variance is noise where it is inside, and an expected square where it is not."""
     (chunk,) = example.chunks("exact", facts={"tau_factor": np.array([0.5, 2.0, 1.0, 0.7, 3.0])})
-    staged = Staged(example.staged(chunk, "identity"), chunk.y, chunk.facts, chunk.valid)
+    staged = Staged(example.staged(chunk, "identity"), chunk.y, chunk.facts, chunk.valid, chunk.residual_scale)
     spec = Spec(None, Normal(), get_link("identity"), approximation, inside)
     found = by_bag(expected_log_prob(spec, {"tau": np.log(1.3)}, staged, example.mu, example.factor), chunk)
     M, V_q, s = moments_of(example, "identity", chunk)
@@ -348,7 +348,7 @@ def test_exponential_bound_is_the_tight_one(example):
     """`E[1/T] <= 1 / sum(w / xi)`; the paper prints the looser `sum(w / xi) / sum((w / xi)^2)`."""
     (chunk,) = example.chunks("diagonal")
     spec = Spec(None, Exponential(), get_link("exp"), "bound")
-    staged = Staged(example.staged(chunk), chunk.y, chunk.facts, chunk.valid)
+    staged = Staged(example.staged(chunk), chunk.y, chunk.facts, chunk.valid, chunk.residual_scale)
     found = by_bag(expected_log_prob(spec, {}, staged, example.mu, example.factor), chunk)
     tight, printed = [], []
     for y, (w, m, S, _, _) in zip(example.y, example.latent, strict=True):
@@ -364,7 +364,7 @@ def test_exponential_bound_is_the_tight_one(example):
 def test_exp_likelihood_carries_the_weights(example):
     """The bound's `-M` is `-sum w exp(m + S/2)`; the paper's `L_1^e` drops the weight (MATH section 3)."""
     (chunk,) = example.chunks("diagonal")
-    staged = Staged(example.staged(chunk), 0.0 * chunk.y, chunk.facts, chunk.valid)
+    staged = Staged(example.staged(chunk), 0.0 * chunk.y, chunk.facts, chunk.valid, chunk.residual_scale)
     spec = Spec(None, Poisson(), get_link("exp"), "bound")
     found = by_bag(expected_log_prob(spec, {}, staged, example.mu, example.factor), chunk)
     expected = [-np.sum(w * np.exp(m + np.diag(S) / 2)) for w, m, S, _, _ in example.latent]

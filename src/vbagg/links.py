@@ -34,6 +34,8 @@ class Link:
     """What `f` is, in words."""
     typical_variance: ClassVar[float]
     """Variance of `f` with which rates vary by about 60%, odds by a factor of 2.7, or as bag means do."""
+    individual_variance: ClassVar[float] = 0.03
+    """Variance of `f` with which rates, or odds, of single individuals differ by about a sixth."""
     mean_sd: ClassVar[float] = 3.0
     """Prior sd of the constant mean of `f`, in units in which the overall rate is of order one."""
     averages: ClassVar[bool] = False
@@ -251,6 +253,7 @@ class Square(Link):
     name = "square"
     scale_name = "root of the rate"
     typical_variance = 0.1
+    individual_variance = 0.0075
     mean_sd = 1.0
     least_coordinate = 0.0
     bag_sums = "quadratic"

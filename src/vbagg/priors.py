@@ -50,7 +50,7 @@ def kernel_priors(link: Link) -> dict[str, Prior]:
     """Weak default priors of kernel parameters: median and sd of the logarithm.
 
     - `variance` of a kernel: the link's `typical_variance` and 1; `linear`, each variance of a `Linear`: a third of it
-      and 1.5; `white`, that of an individual effect: a tenth of it and 1.5 (cells differ by about a sixth)
+      and 1.5; `white`, that of an individual effect: the link's `individual_variance` and 1.5
     - `lengthscale`: 1 and 1, in multiples of the typical distance sqrt(2 d) of d standardised columns, 0.3 of it for
       the rough Matern kernels
     - `period`: 1 and 0.5, in multiples of the starting period
@@ -59,7 +59,7 @@ def kernel_priors(link: Link) -> dict[str, Prior]:
     return {
         "variance": Prior(typical, 1.0),
         "linear": Prior(typical / 3, 1.5),
-        "white": Prior(typical / 10, 1.5),
+        "white": Prior(link.individual_variance, 1.5),
         "lengthscale": Prior(1.0, 1.0),
         "period": Prior(1.0, 0.5),
     }
