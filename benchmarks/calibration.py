@@ -240,7 +240,7 @@ def main() -> None:
     path = Path(options.out)
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
     done = {(r["case"], r["seed"], r["hyper"], r["quick"], json.dumps(r["model"])) for r in rows}
-    print(vbagg.__file__, flush=True)
+    print(vbagg.__version__, flush=True)
     cases = chosen_cases(options.cases)
     for case in cases:
         if changed := check_priors(case):
@@ -252,7 +252,7 @@ def main() -> None:
                 continue
             rows.append(one_row(case, seed, options.hyper, options.quick, options.model, seed < options.truth))
             row = rows[-1]
-            content = {"levels": LEVELS, "vbagg": vbagg.__file__, "machine": machine(), "summary": summarise(rows)}
+            content = {"levels": LEVELS, "vbagg": vbagg.__version__, "machine": machine(), "summary": summarise(rows)}
             write_json(path, {**content, "rows": rows})
             inside = " ".join(f"{100 * c:.0f}" for c in row["individuals"]["coverage"])
             print(

@@ -241,14 +241,14 @@ def main() -> None:
     path = Path(options.out)
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
     done = {(row["case"], row["hyper"], json.dumps(row["model"])) for row in rows}
-    print(vbagg.__file__, flush=True)
+    print(vbagg.__version__, flush=True)
     for case in CASES if options.case == "all" else options.case.split(","):
         if case not in CASES:
             raise SystemExit(f"--case must be all or among {', '.join(CASES)}; got {case}.")
         if (case, options.hyper, json.dumps(options.model)) in done:
             continue
         rows.append(one_row(case, options.hyper, options.model))
-        write_json(path, {"levels": LEVELS, "vbagg": vbagg.__file__, "machine": machine(), "rows": rows})
+        write_json(path, {"levels": LEVELS, "vbagg": vbagg.__version__, "machine": machine(), "rows": rows})
         print(table(rows[-1:]), flush=True)
     print(table(rows))
 

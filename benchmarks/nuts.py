@@ -268,13 +268,18 @@ def main() -> None:
     path = Path(options.out)
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
     done = {(row["case"], row["seed"], row["bags"], row["size"]) for row in rows}
-    print(vbagg.__file__, flush=True)
+    print(vbagg.__version__, flush=True)
     for case in options.cases.split(","):
         for seed in map(int, options.seeds.split(",")):
             if (case, seed, options.bags, options.size) in done:
                 continue
             rows.append(one_row(case, seed, options))
-            content = {"levels": LEVELS, "vbagg": vbagg.__file__, "numpyro": numpyro.__version__, "machine": machine()}
+            content = {
+                "levels": LEVELS,
+                "vbagg": vbagg.__version__,
+                "numpyro": numpyro.__version__,
+                "machine": machine(),
+            }
             write_json(path, {**content, "rows": rows})
             told = {k: v for k, v in rows[-1]["nuts"].items() if k not in ("log_parameters", "coverage")}
             print(case, seed, told, flush=True)
