@@ -496,6 +496,13 @@ def not_whole(c):
     c.frame.loc[2, "cases"] += 0.25
 
 
+@defect(("warning", "claim-of-exactness"), names=["districts.gpkg", "'poisson'", "'negative_binomial'"])
+def exact_counts(c):
+    c.model["likelihood"] = "poisson"
+    c.population *= 40
+    c.frame["cases"] *= 40
+
+
 @defect(("error", "link"), names=["'logistic'", "'negative_binomial'"])
 def wrong_link(c):
     c.model["link"] = "logistic"
