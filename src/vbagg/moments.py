@@ -30,7 +30,7 @@ from vbagg.links import Link
 
 Array = jax.Array
 FAST = jnp.float32
-TINY = 1e-30
+TINY = 1e-12
 
 
 @jax.tree_util.register_dataclass
@@ -132,7 +132,8 @@ def _pair_residuals(
     # a small difference of large numbers: float64, then rounded
     R = block(_take(chunk.X, chunk), _take(A, chunk))
     if chunk.groups is not None:
-        shrunk = _take(jnp.sqrt(own / jnp.maximum(diagonal, TINY)), chunk)
+        some = diagonal > TINY  # rounding leaves none at landmarks, where the root has no slope
+        shrunk = _take(jnp.sqrt(jnp.where(some, own / jnp.where(some, diagonal, 1.0), 1.0)), chunk)
         R = R * shrunk[:, :, None] * shrunk[:, None, :]
     return R.astype(FAST)
 
