@@ -55,7 +55,7 @@ def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPri
     flat = FlatParameters(fit.parameters, trainable)
     centre = flat.ravel(fit.parameters)
     k = len(centre)
-    if k == 0:
+    if k == 0 or k >= ORDERS[-1]:
         return Average([(1.0, fit)], 1.0, 1)
     profile = Profile(problem.rough or problem, flat, log_prior)
     origin = profile(centre, PRECISION, slope=False)
