@@ -12,6 +12,19 @@ settings.register_profile("vbagg", deadline=None)
 settings.load_profile("vbagg")
 
 
+MOST_MAPPINGS = 30_000
+"""Compiled functions hold mapped memory, of which a process may have 65,530 pieces; beyond that it crashes."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bounded_mappings() -> Iterator[None]:
+    """Forget compiled functions after a file of tests where there are too many."""
+    yield
+    mapped = Path("/proc/self/maps")
+    if mapped.exists() and len(mapped.read_bytes().splitlines()) > MOST_MAPPINGS:
+        jax.clear_caches()
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20181203)

@@ -65,6 +65,19 @@ def test_averages_are_wider_and_say_how_even_they_are(small):
     assert np.median(average.posterior(bags).std / point.posterior(bags).std) > 1.0
 
 
+def test_more_parameters_than_an_average_takes_are_named():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(40, 70))
+    bags = vbagg.Bags(X, np.repeat(np.arange(10), 4))
+    y = rng.poisson(20 * np.exp(0.3 * bags.sum_by_bag(X[:, 0]) / 4))
+    kernel = RBF(ard=True, lengthscale=tuple(np.full(70, 12.0)))
+    model = vbagg.VBAgg("poisson", kernel=kernel, landmarks=10, inference=vbagg.inference.Newton(max_iterations=2))
+    with pytest.warns(vbagg.errors.ConvergenceWarning):
+        model.fit(bags, y)
+    assert model.status_.points == 1
+    assert any("not averaged over: there are 71, and an average takes 59 at most" in n for n in model.status_.notes)
+
+
 def test_status_tells_residual_and_noise_of_each_total(small):
     bags, y = small
     model = vbagg.VBAgg("poisson", kernel=RBF() + White(0.04, fixed="variance"), landmarks=40, hyper="point").fit(

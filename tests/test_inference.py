@@ -89,7 +89,7 @@ def test_search_stops_on_request_and_with_nothing_to_search():
     def objective(x, needed, stake):
         return -float((x - 3) @ (x - 3)), -2 * (x - 3)
 
-    assert maximise(objective, np.zeros(1), stop=lambda x, value: x[0] > 0.2).x[0] < 2.0
+    assert maximise(objective, np.zeros(1), stop=lambda x, value, promise: x[0] > 0.2).x[0] < 2.0
     assert maximise(lambda x, needed, stake: (1.5, x), np.zeros(0)).converged
 
 
@@ -443,8 +443,34 @@ def test_newton_runs_from_the_peaks_of_its_starts(values, number, expected):
         def __call__(self, x, precision, slope):
             return SimpleNamespace(x=x, value=value_of[names[x[0]]])
 
-    points = Newton(starts=number)._promising(Recorded(), list(names))
+    points = Newton()._promising(Recorded(), list(names)[:number])
     assert [point.value for point in points] == expected
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_newton_searches_for_an_explanation_with_little_noise(seed):
+    """Counts that follow a quickly varying function look like noise from the first start."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, 60)
+    X = rng.uniform(-2, 2, (sizes.sum(), 1))
+    bags = vbagg.Bags(X, np.repeat(np.arange(60), sizes), rng.gamma(3.0, 0.4, sizes.sum()))
+    y = rng.poisson(bags.sum_by_bag(bags.weight * 60 * np.exp(np.sin(10 * X[:, 0]))))
+    options = {"kernel": vbagg.kernels.RBF(), "landmarks": 40, "hyper": "point"}
+    fits = [vbagg.VBAgg("negative_binomial", inference=Newton(starts=n), **options).fit(bags, y) for n in (3, 4)]
+    noisy, quiet = (model.likelihood_parameters_["dispersion"] for model in fits)
+    assert noisy > 0.1
+    assert quiet < 0.02
+    assert fits[1].elbo_ > fits[0].elbo_ + 30
+    assert "starts disagree" in fits[1].status_.message
+
+
+def test_a_search_without_hope_is_given_up(counts):
+    events = []
+    found = vbagg.VBAgg("negative_binomial", kernel=vbagg.kernels.RBF(), landmarks=6, hyper="point")
+    found.fit(*counts, progress=events.append)
+    later = [event for event in events if event.get("start", 0) > 0]
+    assert 0 < len(later) < 8
+    assert found.status_.starts[0] == found.status_.starts[1]
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])

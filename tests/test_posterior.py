@@ -303,7 +303,7 @@ def test_draws_of_bags_share_the_weights_and_nothing_else(one_by_one, monkeypatc
     model = made_up("normal", "identity")
     if one_by_one:
         split = lambda *args, **options: make_chunks(*args, **options | {"max_elements": 1.0})  # noqa: E731
-        monkeypatch.setattr(vbagg.models.fitted, "make_chunks", split)
+        monkeypatch.setattr(vbagg.models.predicted, "make_chunks", split)
     post = model.posterior_bags(toy()[2])
     expected = post.covariance()
     error = np.sqrt((np.outer(np.diag(expected), np.diag(expected)) + expected**2) / n)

@@ -210,6 +210,10 @@ class Bags:
         """Sum of the squared weights of each bag (b,)."""
         return self.sum_by_bag(self.weight**2)
 
+    def effective_sizes(self) -> NDArray[np.float64]:
+        """Effective number of individuals of each bag (b,): that of equal weights with the same sum of squares."""
+        return self.totals() ** 2 / self.weight_squares()
+
     def drop_zero_weight(self) -> Bags:
         """Return the same bags without their rows of zero weight (views, if there are none)."""
         positive = self.weight > 0

@@ -14,15 +14,15 @@ from typing import NoReturn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.spatial.distance
 
 from vbagg import laws
-from vbagg.chunks import Chunk, gather, round_up
+from vbagg.chunks import round_up
 from vbagg.compiling import lightly
 from vbagg.elbo import Spec
 from vbagg.errors import NoUncertaintyError
 from vbagg.features import Basis, combine_features, features, residual_block, residual_diagonal
 from vbagg.links import Link
-from vbagg.moments import bag_directions, pixel_moments, stage_pixels
 
 UNCERTAIN = ("law", "std", "quantile", "interval", "exceedance", "cdf", "log_prob", "sample", "covariance")
 ROWS_PER_CHUNK = 8192
@@ -190,6 +190,22 @@ def draw_rows(
     return out
 
 
+def draw_near_alike(
+    places: np.ndarray, share: np.ndarray, n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws (rows, n) with correlations `exp(-distance)`, in blocks of rows, and their variance about their mean.
+
+    The mean is weighted by `share`.
+    """
+    drawn, with_mean = np.empty((len(places), n)), np.empty(len(places))
+    for start in range(0, len(places), JOINT_ROWS):
+        rows = slice(start, start + JOINT_ROWS)
+        correlation = np.exp(-scipy.spatial.distance.cdist(places[rows], places[rows]))
+        drawn[rows] = _root(correlation) @ rng.standard_normal((len(correlation), n))
+        with_mean[rows] = correlation @ share[rows]
+    return drawn, 1 - 2 * with_mean + share @ with_mean
+
+
 def _root(R: np.ndarray) -> np.ndarray:
     """`C` with `C C^T = R`, a covariance up to rounding."""
     try:
@@ -212,21 +228,3 @@ def _joint_rows(spec: Spec, basis: Basis, X: np.ndarray) -> tuple[np.ndarray, np
     short = round_up(len(X), 1) - len(X)
     A, R = _padded_rows(spec, basis, np.pad(X, ((0, short), (0, 0)), mode="edge"))
     return np.asarray(A)[: len(X)], np.asarray(R)[: len(X), : len(X)]
-
-
-@lightly(static_argnames="spec")
-def _bag_moments(spec: Spec, basis: Basis, mu, factor, chunk: Chunk):
-    staged = stage_pixels(spec.feature_map, basis, chunk)
-    return *pixel_moments(spec.link, staged, mu, factor), bag_directions(spec.link, staged, mu, factor)
-
-
-def bag_moments(
-    spec: Spec, basis: Basis, mu: np.ndarray, factor: np.ndarray, chunks: list[Chunk]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean of each total, its variance by the weights and by the residual, and its direction in weight space.
-
-    The direction is `sum_i w_i E Psi'(f_i) A_i` (b, m).
-    """
-    parts = [_bag_moments(spec, basis, mu, factor, chunk) for chunk in chunks]
-    M, V_q, s, directions = (gather([np.asarray(part[k]) for part in parts], chunks) for k in range(4))
-    return M, V_q, s, directions

@@ -23,12 +23,14 @@ LARGEST_SURPLUS = 2.0
 """The log weight of a point exceeds the Gaussian's by at most this."""
 LEAST_WEIGHT = 0.02
 """Members of less weight than this share of an even one are left out of predictions."""
-MEMBERS = 8
-"""Most points that predictions average over: as many times a prediction costs that of a single one."""
+FEW_PARAMETERS = 8
+FEW_MEMBERS, MEMBERS = 4, 8
+"""Points that predictions average over, with few parameters and with more: as many times a prediction costs that of a
+single one."""
 SAMPLE = 1000
 """Individuals at which the effect of parameters is looked at."""
-PRECISION = 1e-3
-"""Nats to which `q` is solved at each point."""
+PRECISION = 0.5
+"""Nats to which `q` is solved at each point, where it starts displaced from the mode as it is at the optimum."""
 ORDERS = (4, 8, 12, 20, 24, 32, 44, 48, 60)
 """Orders of Hadamard matrices by Paley's construction: one more than a prime that leaves 3 when divided by 4."""
 
@@ -41,6 +43,8 @@ class Average:
     effective: float
     """Effective number of the points: their own if the posterior is Gaussian, less where weights are uneven."""
     points: int
+    note: str = ""
+    """Why there is no average, where there is none."""
 
 
 def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPrior, report: Report) -> Average:
@@ -55,12 +59,14 @@ def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPri
     flat = FlatParameters(fit.parameters, trainable)
     centre = flat.ravel(fit.parameters)
     k = len(centre)
-    if k == 0 or k >= ORDERS[-1]:
+    if k == 0:
         return Average([(1.0, fit)], 1.0, 1)
+    if k >= ORDERS[-1]:
+        return Average([(1.0, fit)], 1.0, 1, f"there are {k}, and an average takes {ORDERS[-1] - 1} at most")
     profile = Profile(problem.rough or problem, flat, log_prior)
     origin = profile(centre, PRECISION, slope=False)
     design = signs(k)
-    few = signs(min(k, MEMBERS - 1))
+    few = signs(min(k, (FEW_MEMBERS if k <= FEW_PARAMETERS else MEMBERS) - 1))
 
     def told(number: int, point: Point) -> Point:
         report({"averaging": number + 1, "of": len(design) + len(few), "objective": point.value})
@@ -78,7 +84,7 @@ def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPri
             log_weights.append(min(point.value - origin.value + few.shape[1] / 2, LARGEST_SURPLUS))
             members.append(_member(profile.problem, fit, origin, point))
     if not members:
-        return Average([(1.0, fit)], 1.0, 1)
+        return Average([(1.0, fit)], 1.0, 1, "the posterior of the weights was found at none of the other values")
     weights = np.exp(np.array(log_weights) - max(log_weights))
     weights /= weights.sum()
     kept = weights > LEAST_WEIGHT / len(weights)

@@ -22,6 +22,13 @@ from vbagg.representatives import TOLERABLE, total_error
 PRECISIONS = ("auto", "double", "single")
 SAME_OPTIMUM = 2.0, 0.7
 """A later start that comes this near to an earlier optimum, in nats and log-parameters, is in its basin and stops."""
+LADDER = 3
+"""Starts that differ in their length-scales alone come first."""
+HOPE = 3.0
+"""Times what a step promises, and a nat more, that a later search may gain."""
+LATER_STEPS = 12
+"""Of the solve of `q` in later searches. Where it takes more, the posterior of the weights is far from a Gaussian, the
+ELBO is no measure of the parameters, and the search is given up."""
 SCAN_PRECISION, ROUGH_PRECISION = 2.0, 0.1
 """Nats to which `q` is solved to compare starts, and far from the optimum of the parameters."""
 FINAL_PRECISION = 3e-4, 0.3
@@ -41,8 +48,10 @@ class Newton:
     max_iterations
         Of BFGS, from each start, and again after each step to more representatives.
     starts
-        Starting length-scales that are compared, at most 3. The search runs from each whose objective beats its
-        neighbours'; the best result wins and disagreement is reported.
+        Starts, at most 4: three starting length-scales, of which those are searched from whose objective beats their
+        neighbours', and one with little noise where noise is learnt. A later search ends where it comes to a known
+        optimum, can no longer reach the best one, or finds no Gaussian `q`; the best result wins and disagreement is
+        reported.
     tolerance
         Gain of the objective, in nats, below which the search stops.
     representatives
@@ -56,7 +65,7 @@ class Newton:
     """
 
     max_iterations: int = 100
-    starts: int = 3
+    starts: int = 4
     tolerance: float = 5e-3
     representatives: int | str | None = "auto"
     precision: str = "auto"
@@ -82,18 +91,24 @@ class Newton:
         """Fit from each promising start and keep the best."""
         flat = FlatParameters(starts[0], trainable)
         fits: list[Fit] = []
-        for point in self._promising(Profile(problem.rough or problem, flat, log_prior), starts):
+        ladder, others = starts[: min(self.starts, LADDER)], starts[LADDER : self.starts]
+        profile = Profile(problem.rough or problem, flat, log_prior)
+        points = self._promising(profile, ladder)
+        points += [profile(flat.ravel(start), SCAN_PRECISION, slope=False) for start in others]
+        for point in points:
+            if not np.isfinite(point.value):
+                continue
             profile = Profile(problem.rough or problem, flat, log_prior, point)
+            if fits:
+                profile.max_steps = LATER_STEPS
             search = _Search(problem, profile, report, len(fits))
             fits.append(search.run(point.x, fits, self))
         return choose(fits, problem, validator)
 
     def _promising(self, profile: Profile, starts: list[Parameters]) -> list[Point]:
-        """Peaks of the objective along the starts, the best first."""
-        tried = starts[: self.starts]
-        ladder = [*tried[2::2], tried[0], *tried[1::2]]
+        """Peaks of the objective along starting length-scales, the best first."""
         points: list[Point] = []
-        for start in ladder:
+        for start in [*starts[2::2], starts[0], *starts[1::2]]:
             x = profile.flat.ravel(start)
             if not points or not np.array_equal(x, points[-1].x):
                 points.append(profile(x, SCAN_PRECISION, slope=False))
@@ -122,6 +137,12 @@ class _Search:
     """Sum of the errors of all bags where representatives were last found to be too few."""
 
     def run(self, start: np.ndarray, earlier: list[Fit], options: Newton) -> Fit:
+        def hopeless(value: float, promise: float) -> bool:
+            if not earlier:
+                return False
+            best = max(fit.objective - fit.status.representation_gap for fit in earlier)
+            return value + HOPE * (1.0 + promise) < best or not self._best.solution.converged
+
         def known(x: np.ndarray, value: float) -> Fit | None:
             """The earlier fit in whose basin a point lies."""
             nats, distance = SAME_OPTIMUM
@@ -138,12 +159,13 @@ class _Search:
                 tolerance=tolerance,
                 noise=max(1e-3, 10 * self.profile.problem.noise),
                 max_iterations=options.max_iterations,
-                stop=lambda x, value: known(x, value) is not None,
+                stop=lambda x, value, promise: hopeless(value, promise) or known(x, value) is not None,
                 curvature=curvature,
             )
 
         result = climb(start, options.tolerance)
-        if result.stopped and (same := known(result.x, result.value)):
+        if result.stopped:
+            same = known(result.x, result.value) or max(earlier, key=lambda fit: fit.objective)
             status = replace(same.status, iterations=result.iterations, repeated=True)
             return replace(same, status=status, history=self.history)
         while (staged := self._with_all_individuals()) is None:

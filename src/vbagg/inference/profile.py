@@ -35,6 +35,8 @@ class Profile:
     flat: FlatParameters
     log_prior: LogPrior
     best: Point | None = None
+    max_steps: int = 100
+    """Of each solve of `q`."""
 
     def __call__(self, x: np.ndarray, precision: float, slope: bool = True, needed: float = -np.inf) -> Point:
         """Evaluate at `x` with `q` solved to `precision` nats, or until the value is clearly below what is `needed`."""
@@ -54,12 +56,12 @@ class Profile:
 
     def _solve(self, staged: StagedProblem, precision: float, needed: float, again: bool) -> Solution:
         if self.best is None:
-            return solve_weights(staged, None, precision)
+            return solve_weights(staged, None, precision, self.max_steps)
         best = self.best.solution
         if again:
-            return refine_weights(staged, best, precision)
+            return refine_weights(staged, best, precision, self.max_steps)
         carried = carry_weights(self.problem.spec.feature_map, self.best.basis, staged.basis, best.q.mu)
-        return solve_weights(staged, best, precision, carried=carried, needed=needed)
+        return solve_weights(staged, best, precision, self.max_steps, carried, needed)
 
 
 def solve_in_full(staged: StagedProblem, point: Point, precision: float) -> tuple[Solution, float]:

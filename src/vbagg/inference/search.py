@@ -38,7 +38,7 @@ def maximise(
     tolerance: float = 5e-3,
     noise: float = 1e-3,
     max_iterations: int = 100,
-    stop: Callable[[np.ndarray, float], bool] = lambda x, value: False,
+    stop: Callable[[np.ndarray, float, float], bool] = lambda x, value, promise: False,
     curvature: np.ndarray | None = None,
 ) -> SearchResult:
     """BFGS with backtracking that tolerates `noise` in the value.
@@ -46,7 +46,8 @@ def maximise(
     Directions not yet explored are given the curvature `1 / typical_variance`, so that a valley is not mistaken for
     an optimum; steps are at most `first_step` long at first and grow with success. Stops when the gain that the local
     quadratic model promises is below `tolerance`, when three steps together gain less than `noise`, or when `stop` says
-    so. With the `curvature` that an earlier search has learnt, directions explored by it are taken up.
+    so of a point, its value and that promise. With the `curvature` that an earlier search has learnt, directions
+    explored by it are taken up.
     """
     value, slope = objective(x, -np.inf, np.inf)
     untold = typical_variance * np.eye(len(x))
@@ -78,7 +79,7 @@ def maximise(
         path.append(value)
         if len(path) > 3 and value - path[-4] < noise:
             return ended(iteration + 1, True)
-        if stop(x, value):
+        if stop(x, value, 0.5 * float(slope @ H @ slope)):
             return ended(iteration + 1, True, stopped=True)
     return ended(max_iterations, False, f"the search used its {max_iterations} iterations")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -12,66 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.bags import Bags
-from vbagg.chunks import Chunk, make_chunks
-from vbagg.conditioning import BagState, condition, observe
-from vbagg.elbo import Parameters, Spec
+from vbagg.elbo import Spec
 from vbagg.errors import unknown_name
-from vbagg.features import Basis, compiled_basis
-from vbagg.inference import Gaussian
-from vbagg.kernels import White
 from vbagg.laws import Law, Mixture
 from vbagg.likelihoods.base import Likelihood
-from vbagg.links import Link
 from vbagg.models import setup
+from vbagg.models.areas import Areas, area_law
 from vbagg.models.frame import Frame, drop_inert
+from vbagg.models.predicted import Conditioned, Member, Outputs, Plan, Totals
 from vbagg.observed import Observed
-from vbagg.posterior import BagPosterior, Posterior, bag_moments, draw_rows, row_marginals
+from vbagg.posterior import BagPosterior, Posterior, draw_rows, row_marginals
 
 BAG_EFFECTS = ("risk", "reporting")
-MOST_STEPS, CLOSE = 8, 1e-9
-"""Newton steps that give a draw its total, and the relative distance that is none."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """Learnt parameters and posterior of the weights; several of them make an average."""
-
-    weight: float
-    spec: Spec
-    parameters: Parameters
-    q: Gaussian
-    jitter: tuple[float, ...]
-    single: bool = False
-    """Whether features of individuals are in single precision, as they were in the fit."""
-
-    @cached_property
-    def basis(self) -> Basis:
-        """Factorised kernels."""
-        with jax.enable_x64(True):
-            parameters = self.parameters
-            return compiled_basis(self.spec.feature_map, parameters.kernel, parameters.landmarks, self.jitter)
-
-    @property
-    def state(self) -> tuple[Spec, Basis, np.ndarray, np.ndarray]:
-        """What a prediction takes."""
-        return self.spec, self.basis, self.q.mu, self.q.factor
-
-    @property
-    def white(self) -> float:
-        """Variance of the individual effect."""
-        pairs = zip(self.spec.feature_map.components, self.parameters.kernel, strict=True)
-        return float(sum(np.exp(values["variance"]) for component, values in pairs if isinstance(component, White)))
-
-    def learnt(self, rate_scale: float) -> dict[str, float]:
-        """Likelihood parameters in the user's units."""
-        return self.spec.likelihood.in_users_units(self.parameters.likelihood, rate_scale)
-
-    def smoothed(self, mean: np.ndarray, white: float) -> np.ndarray:
-        """Latent value whose rate is the mean over individual effects of the variance `white`."""
-        if not white:
-            return mean
-        link = self.spec.link
-        return np.asarray(link.inverse(np.asarray(link.mean(jnp.asarray(mean), jnp.full(mean.shape, white)))))
 
 
 @dataclass(frozen=True)
@@ -127,43 +80,28 @@ class Fitted:
         return Posterior(self._mixed(law), self._mixed_draws(draw))
 
     def _individuals_of_bags(self, bags: Bags, offset: Any, smooth: bool, risk: bool) -> Posterior:
-        plan = self._plan(bags, offset, all_rows=True)
-        states: dict[int, tuple[BagState, np.ndarray]] = {}
+        plan, outputs = self._plan(bags, offset, all_rows=True), self._outputs(bags, offset)
+        known: dict[int, Conditioned] = {}
 
         def law(member: Member) -> Law:
-            white = member.white if smooth else 0.0
-            state = observe(*member.state, plan.chunks(member), member.parameters, risk)
-            mean, variance, gain = condition(*member.state, plan.chunks(member), state, white)
-            states[id(member)] = state, gain
-            return self._rates(member, mean, variance, white)
+            known[id(member)] = own = Conditioned(member, plan, outputs, risk, smooth)
+            return self._rates(member, own.mean, own.variance, own.white)
 
         mixed = self._mixed(law)
 
         def draw(member: Member, n: int, seed: int) -> np.ndarray:
-            white = member.white if smooth else 0.0
-            state, gain = states[id(member)]
-            ready, known = plan.ready, plan.known
-            scores = _Scores(member, bag_moments(*member.state, plan.chunks(member))[3], state, n, seed)
-
-            def adjust(bag: int, f: np.ndarray, v: np.ndarray) -> np.ndarray:
-                if not plan.seen[bag]:
-                    return f
-                rows = slice(ready.starts[bag], ready.starts[bag + 1])
-                return _with_total(member.spec.link, f, gain[rows], ready.weight[rows], scores.of(bag, v))
-
-            rates = draw_rows(*member.state, ready.X, known, n, seed, white, ready.starts, adjust)
-            return self.rate_scale * rates
+            return self.rate_scale * known[id(member)].draw(n, seed)
 
         return Posterior(mixed, self._mixed_draws(draw))
 
     def posterior_bags(self, bags: Bags, offset: Any) -> BagPosterior:
         """Posterior of the totals of bags; those of training bags are conditioned on their output."""
-        plan = self._plan(bags, offset)
+        plan, outputs = self._plan(bags, offset), self._outputs(bags, offset)
         link = self.spec.link
-        found: dict[int, _Totals] = {}
+        found: dict[int, Totals] = {}
 
         def law(member: Member) -> Law:
-            found[id(member)] = own = _Totals(member, plan)
+            found[id(member)] = own = Totals(member, plan, outputs)
             return own.law
 
         mixed = self._mixed(law)
@@ -185,16 +123,61 @@ class Fitted:
 
         return BagPosterior(mixed, self._mixed_draws(draw), covariance)
 
+    def posterior_areas(self, bags: Bags, row: np.ndarray, area: np.ndarray, weight: np.ndarray) -> Posterior:
+        """Posterior of the totals of areas made of rows of bags, each with a weight of its own."""
+        plan, outputs = self._plan(bags, None, all_rows=True), self._outputs(bags, None)
+        areas, pieces = self._pieces(bags, row, area, weight)
+        known: dict[int, Conditioned] = {}
+
+        def law(member: Member) -> Law:
+            known[id(member)] = own = Conditioned(member, plan, outputs, risk=True, smooth=False)
+            rate = self._rates(member, own.mean, own.variance, own.white).mean
+            return area_law(member, own, areas, pieces, rate)
+
+        mixed = self._mixed(law)
+
+        def draw(member: Member, n: int, seed: int) -> np.ndarray:
+            rates = self.rate_scale * known[id(member)].draw(n, seed)[:, areas.row] * areas.weight
+            of_row = areas.area[areas.piece]
+            return np.stack([np.bincount(of_row, drawn, areas.n) for drawn in rates])
+
+        return Posterior(mixed, self._mixed_draws(draw))
+
+    def _pieces(self, bags: Bags, row: np.ndarray, area: np.ndarray, weight: np.ndarray) -> tuple[Areas, Plan]:
+        """Areas in pieces that each lie in one bag, and the pieces as bags."""
+        n = int(area.max()) + 1
+        used = weight > 0
+        row, area, weight = row[used], area[used], weight[used]
+        key = area * len(bags) + bags.bag[row]
+        order = np.argsort(key, kind="stable")
+        row, weight, key = row[order], weight[order], key[order]
+        piece = np.cumsum(np.diff(key, prepend=-1) > 0) - 1
+        own, bag = np.divmod(np.unique(key), len(bags))
+        effective = np.bincount(piece, weight) ** 2 / np.bincount(piece, weight**2)
+        smaller = bags.effective_sizes()[bag] / effective
+        if self.spec.link.averages:
+            weight = weight / np.bincount(own[piece], weight, n)[own[piece]]
+        parts = Bags(bags.X[row], piece, weight, coordinates=())
+        scaled = parts.with_arrays(self.frame.scaler.forward(parts.X), weight * self.rate_scale)
+        known = self.frame.known(np.zeros(len(row)))
+        return Areas(row, weight, piece, own, bag, smaller, n), Plan(scaled, known, self._options)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """How bags are laid out for a pass."""
+        n_columns = max(len(member.q.mu) for member in self.members)
+        return {"residual": self.residual, "random_state": self.random_state, "n_columns": n_columns}
+
     def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
         """Distribution of a new output of each bag, taken as a new bag."""
         likelihood = self.likelihood
         self.frame.check_bags(bags)
         facts = setup.predictive_facts(bags, likelihood, trials)
-        plan = self._plan(bags, offset, recognise=False)
-        found: dict[int, _Totals] = {}
+        plan = self._plan(bags, offset)
+        found: dict[int, Totals] = {}
 
         def law(member: Member) -> Law:
-            found[id(member)] = own = _Totals(member, plan)
+            found[id(member)] = own = Totals(member, plan, None)
             return likelihood.predictive(own.law, facts, member.learnt(self.rate_scale))
 
         mixed = self._mixed(law)
@@ -209,20 +192,36 @@ class Fitted:
         sd = np.sqrt(np.maximum(variance, 0.0))
         return member.spec.link.rate_law(member.smoothed(mean, white), sd, scale=self.rate_scale)
 
-    def _plan(self, bags: Bags, offset: Any, all_rows: bool = False, recognise: bool = True) -> _Plan:
-        """Bags in the units of training, with the outputs of those that are recognised."""
-        self.frame.check_bags(bags)
+    def _outputs(self, bags: Bags, offset: Any) -> Outputs:
+        """Outputs of those bags that the model was fitted to."""
         used, rows_offset = drop_inert(bags, offset)
-        at = self.observed.recognise(used, rows_offset) if recognise else np.full(len(bags), -1)
+        at = self.observed.recognise(used, rows_offset)
         seen, place = at >= 0, np.maximum(at, 0)
-        y = np.where(seen, self.observed.y[place], np.nan)
         facts = {name: np.where(seen, values[place], 1.0) for name, values in self.observed.facts.items()}
-        if all_rows and used is not bags:
+        return Outputs(np.where(seen, self.observed.y[place], np.nan), facts)
+
+    def _plan(self, bags: Bags, offset: Any, all_rows: bool = False) -> Plan:
+        """Bags in the units of training, without rows of zero weight unless all are asked for."""
+        self.frame.check_bags(bags)
+        key = all_rows and not (bags.weight > 0).all()
+        if offset is None and key in self._plans and self._plans[key][0]() is bags:
+            return self._plans[key][1]
+        if key:
             used, rows_offset = bags, _row_offset(bags, offset)
-        ready, known = self.frame.standardised(used, rows_offset)
-        n_columns = max(len(member.q.mu) for member in self.members)
-        options = {"residual": self.residual, "random_state": self.random_state, "n_columns": n_columns}
-        return _Plan(ready, known, y, facts, options)
+        else:
+            used, rows_offset = drop_inert(bags, offset)
+        plan = Plan(*self.frame.standardised(used, rows_offset), self._options)
+        if offset is None:
+            self._plans[key] = weakref.ref(bags, lambda _: self._plans.pop(key, None)), plan
+        return plan
+
+    @cached_property
+    def _plans(self) -> dict[bool, tuple[weakref.ref, Plan]]:
+        """The bags that were predicted last: several predictions of the same ones need one pass over them."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _mixed(self, law: Callable[[Member], Law]) -> Law:
         with jax.enable_x64(True):
@@ -246,96 +245,3 @@ class Fitted:
 
 def _row_offset(bags: Bags, offset: Any) -> np.ndarray:
     return np.zeros(bags.n_individuals) if offset is None else bags.align_rows(offset, "offset")
-
-
-class _Plan:
-    """Bags that are predicted: rows in standard units, outputs where known (else NaN), and their chunks."""
-
-    def __init__(self, ready: Bags, known: np.ndarray, y: np.ndarray, facts: Any, options: dict[str, Any]) -> None:
-        self.ready, self.known, self.y, self.facts, self.options = ready, known, y, facts, options
-        self._chunks: dict[bool, list[Chunk]] = {}
-
-    @property
-    def seen(self) -> np.ndarray:
-        """(b) whether the output is known."""
-        return np.isfinite(self.y)
-
-    def chunks(self, member: Member) -> list[Chunk]:
-        """Padded arrays in the precision of a member's features."""
-        if member.single not in self._chunks:
-            precision = np.float32 if member.single else np.float64
-            self._chunks[member.single] = make_chunks(
-                self.ready, self.y, self.facts, self.known, precision=precision, **self.options
-            )
-        return self._chunks[member.single]
-
-
-class _Totals:
-    """Distribution of the totals of bags by one member: a law, joint draws, first-order covariances."""
-
-    def __init__(self, member: Member, plan: _Plan) -> None:
-        link, chunks = member.spec.link, plan.chunks(member)
-        self.member, self.state = member, None
-        M, V_q, s, directions = bag_moments(*member.state, chunks)
-        self.directions = directions @ member.q.factor
-        if plan.seen.any():
-            self.state = observe(*member.state, chunks, member.parameters, risk=True)
-            self.law = link.rate_law(self.state.mean, np.sqrt(self.state.total_variance))
-            kept = self.state.kept
-        else:
-            self.law = link.total_law.from_moments(M, V_q + s)
-            kept = np.ones(len(M))
-        # change of the total per standard normal of the weights
-        slope = np.asarray(link.coordinate_slope(jnp.asarray(M)) / link.coordinate_slope(jnp.asarray(self.law.mean)))
-        self._roots = (kept * slope)[:, None] * self.directions
-        self._explained = np.sqrt(V_q / (V_q + s))
-
-    @property
-    def first_order(self) -> np.ndarray:
-        """Covariance (b, b) of totals through the weights, to first order."""
-        return self._roots @ self._roots.T
-
-    def draw(self, n: int, seed: int) -> np.ndarray:
-        """Joint draws (n, b): the marginal distributions are those of the law, the weights make them go together."""
-        rng = np.random.default_rng(seed)
-        length = np.linalg.norm(self.directions, axis=1)
-        unit = self.directions / np.where(length > 0, length, 1.0)[:, None]
-        common = rng.standard_normal((n, unit.shape[1])) @ unit.T
-        own = np.random.default_rng([seed, 4]).standard_normal(common.shape)
-        share = self._explained if self.state is None else self.state.share_of_weights
-        return self.law.at_scores(share * common + np.sqrt(1 - share**2) * own)
-
-
-class _Scores:
-    """Draws of `h` of each bag that go with draws of the weights."""
-
-    def __init__(self, member: Member, directions: np.ndarray, state: BagState, n: int, seed: int) -> None:
-        self.member, self.state = member, state
-        root = directions @ member.q.factor
-        length = np.linalg.norm(root, axis=1)
-        self.directions = directions / np.where(length > 0, length, 1.0)[:, None]
-        self.own = np.random.default_rng([seed, 4]).standard_normal((len(directions), n))
-
-    def of(self, bag: int, v: np.ndarray) -> np.ndarray:
-        """`h` (n) of a bag for weights (m, n)."""
-        state = self.state
-        common = self.directions[bag] @ (v - self.member.q.mu[:, None])
-        by_weights = state.kept[bag] * np.sqrt(state.kappa[bag]) * common
-        return state.mean[bag] + by_weights + np.sqrt(state.variance[bag]) * self.own[bag]
-
-
-def _with_total(link: Link, f: np.ndarray, gain: np.ndarray, weight: np.ndarray, h: np.ndarray) -> np.ndarray:
-    """Draws of `f` (rows, n) moved along `gain` until the total of each draw is `Psi(h)`: Matheron's rule."""
-    wanted, _ = link.rate_and_slope(h)
-    along = gain[:, None] if np.any(gain * weight > 0) else np.ones((len(f), 1))
-    for _ in range(MOST_STEPS):
-        rates, slopes = link.rate_and_slope(f)
-        total = weight @ rates
-        if np.all(np.abs(total - wanted) <= CLOSE * np.abs(wanted)):
-            break
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # a Newton step in the coordinate of the total, where it is nearly linear
-            reached = link.inverse(total)
-            step = (h - reached) * link.rate_and_slope(reached)[1] / (weight @ (along * slopes))
-        f = f + along * np.clip(np.nan_to_num(step), -3.0, 3.0)
-    return f

@@ -24,7 +24,7 @@ def notes_on_data(
     if likelihood.counts and not likelihood.needs_trials and not has_effect:
         yield from claim_of_exactness(y, likelihood.name)
     if has_effect and any(isinstance(component, White) for component in components):
-        sizes = bags.totals() ** 2 / bags.weight_squares()
+        sizes = bags.effective_sizes()
         if np.log(sizes).std() < ALIKE:
             yield (
                 "The effect of single individuals and that of whole bags cannot be told apart, since all bags have"

@@ -24,6 +24,8 @@ from vbagg.models.frame import Frame, check_is_bags, drop_inert
 from vbagg.representatives import NUMBERS, Representatives
 from vbagg.scaling import Scaler
 
+LITTLE_NOISE, SHORT = 10.0, 0.25
+"""By what noise is divided and length-scales are multiplied in the start that explains totals without noise."""
 RESIDUALS = ("auto", "exact", "diagonal", "subset")
 
 
@@ -176,7 +178,11 @@ def component_landmarks(
 
 
 def starting_points(start: Parameters, components: Sequence[Kernel]) -> list[Parameters]:
-    """The start, and starts with longer and shorter length-scales."""
+    """The start, starts with longer and shorter length-scales, and where noise is learnt one with little of it.
+
+    The last is the other explanation of totals that vary much: not noise, but a function that varies over short
+    distances.
+    """
 
     def stretched(factor: float) -> Parameters:
         def change(path: Any, leaf: Any) -> Any:
@@ -187,7 +193,11 @@ def starting_points(start: Parameters, components: Sequence[Kernel]) -> list[Par
         kept = jax.tree.map(lambda free, new, old: new if free else old, masks, moved, start.kernel)
         return replace(start, kernel=kept)
 
-    return [start, stretched(2.0), stretched(0.5)]
+    ladder = [start, stretched(2.0), stretched(0.5)]
+    if not start.likelihood:
+        return ladder
+    little = {name: value - np.log(LITTLE_NOISE) for name, value in start.likelihood.items()}
+    return [*ladder, replace(stretched(SHORT), likelihood=little)]
 
 
 def trainable(components: Sequence[Kernel], start: Parameters, learn_landmarks: bool) -> Parameters:

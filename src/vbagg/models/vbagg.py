@@ -190,15 +190,16 @@ class VBAgg(BagModel):
                     starts = setup.starting_points(start, components)
                     fit = inference.run(problem, starts, trainable, log_prior, report, validator)
                 members: Sequence[tuple[float, Fit]] = ()
+                not_averaged = "the fit is long" if single else ""
                 if self.hyper == "average" and not (single or isinstance(inference, Adam)):
                     averaged = average(problem, fit, trainable, log_prior, report)
-                    members, status = averaged.members, fit.status
+                    members, status, not_averaged = averaged.members, fit.status, averaged.note
                     fit = replace(fit, status=replace(status, effective=averaged.effective, points=averaged.points))
             residual_sd, noise_sd = problem.at(fit.parameters, fit.jitter).spreads(fit.posterior)
         learnt = likelihood.in_users_units(fit.parameters.likelihood, 1.0)
         notes = tuple(notes_on_data(likelihood, components, used, data.y, learnt))
-        if self.hyper == "average" and single:
-            notes += ("Parameters are at their best values, not averaged over, since the fit is long.",)
+        if self.hyper == "average" and not_averaged:
+            notes += (f"Parameters are at their best values, not averaged over: {not_averaged}.",)
         fit = replace(fit, status=replace(fit.status, notes=notes, residual_sd=residual_sd, noise_sd=noise_sd))
         self._fitted = fitted(fit, members)
         self._training: tuple[Fit, list[Chunk]] | None = (fit, chunks)
@@ -219,12 +220,48 @@ class VBAgg(BagModel):
         offset
             Known term of `f` per row.
         smooth
-            Leave out the individual effect (`kernels.White`): the mean rate of individuals with these features.
+            Leave out the individual effect (`kernels.White`) and the variation of effects inside bags: the mean rate of
+            individuals with these features.
         bag_effect
             Whether the bag's own effect (negative binomial, beta-binomial) is part of the rates of its individuals,
-            `"risk"`, or only of how outputs are reported, `"reporting"`.
+            `"risk"`, or only of how outputs are reported, `"reporting"`. As risk it varies inside the bag: the law of
+            Fairfield Smith, by which what is unexplained falls with the square root of the size of an area.
         """
         return self._checked().posterior(X, offset, smooth, bag_effect)
+
+    def posterior_areas(self, bags: Bags, row: Any, area: Any, weight: Any = None) -> Posterior:
+        """Posterior of the totals of areas that are made of parts of bags.
+
+        Parts of bags that the model was fitted to are conditioned on the bag's output: an area that is such a bag has
+        the total of `posterior_bags`, areas that make up a bag add up to it.
+
+        Parameters
+        ----------
+        bags
+            The individuals, those of observed bags among them.
+        row
+            (k) number of a row of `bags.X`.
+        area
+            (k) number, from 0, of the area that it belongs to; a row may belong to several.
+        weight
+            (k) population of the row in that area; by default that of the row.
+        """
+        fitted = self._checked()
+        fitted.frame.check_bags(bags)
+        at, areas = np.asarray(row, dtype=np.intp), np.asarray(area, dtype=np.intp)
+        own = bags.weight[at] if weight is None else np.asarray(weight, dtype=float)
+        if not at.shape == areas.shape == own.shape == (len(at),) or not len(at):
+            raise ValueError(
+                f"`row`, `area` and `weight` must be lists of the same length, at least 1; got shapes {at.shape},"
+                f" {areas.shape} and {own.shape}."
+            )
+        empty = np.flatnonzero(np.bincount(areas, own, areas.max() + 1) <= 0) if areas.min() >= 0 else [areas.min()]
+        if len(empty) or not (np.isfinite(own) & (own >= 0)).all():
+            raise ValueError(
+                f"areas must be numbered from 0 and have a positive weight each; area {empty[0] if len(empty) else '?'}"
+                " has none. Leave such areas out and number the others."
+            )
+        return fitted.posterior_areas(bags, at, areas, own)
 
     @property
     def kernel_(self) -> Kernel:
