@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from vbagg.bags import Bags
 from vbagg.errors import DataWarning
+from vbagg.geo.areas import Parts
 from vbagg.geo.cell_features import cell_features
 from vbagg.geo.contents import model_tags
 from vbagg.geo.files import appearing, output_folder, some
@@ -81,7 +82,7 @@ def polygon_table(
     base = exposure if examined is None else examined
     with np.errstate(divide="ignore", invalid="ignore"):
         observed_rate = np.where(base > 0, per * y / base, np.nan)
-    found = _summary(model, bags, base[at], level, per)
+    found = _summary(model, model.posterior_bags(bags), base[at], level, per)
     own = {"fitted": found["total"], "fitted_lower": found["total_lower"], "fitted_upper": found["total_upper"]}
     own["predicted_lower"], own["predicted_upper"] = new.interval(level)
     own |= {name: found[name] for name in ("rate", "rate_lower", "rate_upper")}
@@ -99,7 +100,7 @@ def aggregate(
     level: float = 0.95,
     per: float = 1000.0,
 ) -> gpd.GeoDataFrame:
-    """Expected totals and rates of any other polygons.
+    """Expected totals and rates of any other polygons, given the totals of those of the fit.
 
     Parameters
     ----------
@@ -128,6 +129,7 @@ def aggregate(
     known = np.zeros(len(pairs), dtype=bool)
     exposure = np.zeros(len(polygons))
     columns: dict[str, Floats] = {}
+    parts = Parts(prepared, polygons)
     for group in _groups(pairs["polygon"].to_numpy()):
         own = pairs[group]
         features, size = cell_features(prepared, own["cell"].to_numpy())
@@ -135,10 +137,14 @@ def aggregate(
         weight = own["coverage"].to_numpy() * size
         used = known[group] & (weight > 0)
         if used.any():
-            bags = Bags(features[used], own["polygon"].to_numpy()[used], weight[used])
-            at = bags.labels.astype(np.intp)
-            exposure[at] = bags.totals()
-            for name, values in _summary(model, bags, exposure[at], level, per).items():
+            here = own["polygon"].to_numpy()[used]
+            at = np.unique(here)
+            exposure[at] = np.bincount(here, weight[used])[at]
+            if hasattr(model, "posterior_areas"):
+                totals = parts.posterior(model, own[used], features[used], weight[used])
+            else:
+                totals = posterior_totals(model, Bags(features[used], here, weight[used]))
+            for name, values in _summary(model, totals, exposure[at], level, per).items():
                 columns.setdefault(name, np.full(len(polygons), np.nan))[at] = values
     covered = shares_inside(polygons, grid, pairs[known])
     if not columns:
@@ -167,10 +173,9 @@ def write_polygons(table: gpd.GeoDataFrame, folder: Path | str, name: str = "pol
     return paths
 
 
-def _summary(model: Any, bags: Bags, exposure: Floats, level: float, per: float) -> dict[str, Floats]:
+def _summary(model: Any, posterior: Any, exposure: Floats, level: float, per: float) -> dict[str, Floats]:
     """Expected totals and rates of bags with their uncertainty, NaN where the model has none."""
-    posterior = posterior_totals(model, bags)
-    unknown = np.full(len(bags), np.nan)
+    unknown = np.full(len(exposure), np.nan)
     lower, upper = posterior.interval(level) if hasattr(posterior, "interval") else (unknown, unknown)
     sd = posterior.std if hasattr(posterior, "std") else unknown
     to_total = exposure if link_of(model).averages else 1.0

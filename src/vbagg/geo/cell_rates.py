@@ -21,14 +21,12 @@ class CellRates:
 
     def __init__(self, model: Any, prepared: Prepared) -> None:
         self.model = model
-        bags, pixels = prepared.bags(), prepared.pixels
-        inside = pixels["polygon"].isin(set(bags.labels.tolist())).to_numpy()
-        cell, coverage = (pixels[name].to_numpy()[inside][bags.rows] for name in ("cell", "coverage"))
+        cell, coverage = (prepared.bag_pixels[name].to_numpy() for name in ("cell", "coverage"))
         order = np.lexsort((-coverage, cell))
         first = np.ones(len(order), dtype=bool)
         first[1:] = cell[order][1:] != cell[order][:-1]
         self._cells, self._rows = cell[order][first], order[first]
-        self._posterior = model.posterior(bags)
+        self._posterior = model.posterior(prepared.bags())
 
     def parts(self, cells: NDArray[np.int64], features: pd.DataFrame) -> Iterator[tuple[NDArray[np.bool_], Any]]:
         """Masks of cells with these features, and the posteriors of the cells of each."""

@@ -7,6 +7,7 @@ import os
 import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,19 @@ class Prepared:
 
     def bags(self) -> Bags:
         """Pixels grouped by polygon, in the order of the polygons; those without any weight are left out."""
+        return self._bags
+
+    @cached_property
+    def _bags(self) -> Bags:
         weighty = set(self._weighty())
         rows = self.pixels if len(weighty) == len(self.polygons) else self.pixels[self.pixels["polygon"].isin(weighty)]
         return Bags(rows[["x", "y", *self.covariates]], rows["polygon"].to_numpy(), rows["weight"].to_numpy())
+
+    @cached_property
+    def bag_pixels(self) -> pd.DataFrame:
+        """Rows of `pixels` in the order of the rows of `bags`."""
+        inside = self.pixels["polygon"].isin(set(self._bags.labels.tolist())).to_numpy()
+        return self.pixels[inside].iloc[self._bags.rows]
 
     def y(self, response: str | None = None) -> pd.Series:
         """Numbers of the polygons that are in `bags`, by id: a response, or another column of the polygons."""

@@ -21,9 +21,9 @@ PIECE = 30_000
 
 def posterior_totals(model: Any, bags: Bags) -> Any:
     """Posterior of each bag's expected total (its share, with a logistic link): `mean`, `std`, `interval`, ..."""
-    bags = bags.drop_zero_weight()
     if bags.sizes.max() <= PIECE:
         return model.posterior_bags(bags)
+    bags = bags.drop_zero_weight()
     within = np.arange(bags.n_individuals) - bags.starts[:-1][bags.bag]
     number = np.cumsum((within % PIECE == 0).astype(int)) - 1
     X = pd.DataFrame(bags.X, columns=list(bags.feature_names)) if bags.named else bags.X
