@@ -331,7 +331,7 @@ def test_full_sizes_are_those_of_the_paper():
     assert names(tasks["elevators"], "bag_mean") == [30, 50]
     repetitions = {name: len(names(tasks[name], "repetition")) for name in EXPERIMENTS}
     assert repetitions == dict(zip(EXPERIMENTS, [5, 5, 5, 5, 50, 10], strict=True))
-    assert {len(get_experiment(name).tasks(Settings(quick=True))) for name in EXPERIMENTS} == {8, 12, 16}
+    assert {len(get_experiment(name).tasks(Settings(quick=True))) for name in EXPERIMENTS} == {10, 12, 16}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -267,7 +267,12 @@ NORMAL = {
     "Bag-pixel": (1, 4),
     "Constant": (1, 1),
 }
-BEYOND_THE_PAPER = {"VBAgg-Sq-NB": (1, 1), "VBAgg-Exp-NB": (1, 1)}
+BEYOND_THE_PAPER = {
+    "VBAgg-Sq-NB": (1, 1),
+    "VBAgg-Exp-NB": (1, 1),
+    "VBAgg-Default": (1, 1),
+    "VBAgg-Default-Poisson": (1, 1),
+}
 
 
 @pytest.fixture(scope="module")
@@ -305,7 +310,7 @@ def test_likelihoods_and_links_are_those_of_the_names(families):
     for family, _, likelihood in families:
         for name, method in family.items():
             for model in (*method.candidates(True).values(), *method.candidates(False).values()):
-                assert model.likelihood == ("negative_binomial" if name.endswith("-NB") else likelihood)
+                assert model.likelihood == ("negative_binomial" if name.endswith(("-NB", "-Default")) else likelihood)
                 if name == "Constant":
                     assert type(model) is vbagg.Constant
                     continue
@@ -323,10 +328,10 @@ def test_early_stop_bags_are_for_the_baselines_alone(families):
                 assert (model.inference.epochs, model.inference.first_stop, model.inference.patience) == (450, 150, 10)
 
 
-def test_only_the_methods_called_obj_and_nb_choose_by_the_objective(families):
+def test_only_the_methods_called_obj_nb_and_default_choose_by_the_objective(families):
     for family, _, _ in families:
         by_objective = {name for name, method in family.items() if method.select == "objective"}
-        assert by_objective == {name for name in family if name.endswith(("-Obj", "-NB"))}
+        assert by_objective == {name for name in family if name.endswith(("-Obj", "-NB")) or "-Default" in name}
         assert {method.select for method in family.values()} == {"objective", "validation"}
 
 

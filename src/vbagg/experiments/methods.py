@@ -49,6 +49,15 @@ def overdispersed_methods(kernel: Kernel, landmarks: Any = None) -> dict[str, Me
     }
 
 
+def default_methods() -> dict[str, Method]:
+    """Beyond the paper: what a user of counts gets who chooses nothing, and the same with Poisson counts."""
+
+    def only(likelihood: str) -> Method:
+        return Method(lambda quick: {"defaults": vbagg.VBAgg(likelihood, "exp")}, select="objective")
+
+    return {"VBAgg-Default": only("negative_binomial"), "VBAgg-Default-Poisson": only("poisson")}
+
+
 def normal_methods(kernel: Kernel, landmarks: Any = LANDMARKS) -> dict[str, Method]:
     """Methods of the Normal experiments by name."""
     methods = _variational("VBAgg", "normal", "identity", kernel)

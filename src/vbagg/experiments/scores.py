@@ -15,14 +15,20 @@ from vbagg.experiments.splits import Observed, Truth
 from vbagg.likelihoods import get_likelihood
 from vbagg.models.base import BagModel
 from vbagg.models.constant import Constant
+from vbagg.models.vbagg import VBAgg
 
 INTERVAL_LEVEL = 0.9
 
 
-def training_rates(model: BagModel, bags: Bags) -> Any:
-    """Posterior of the individuals of the training bags; the constant model gives them the rates of their bags."""
+def training_rates(model: BagModel, bags: Bags, given_totals: bool = True) -> Any:
+    """Posterior of the individuals of the training bags, given their totals where the model can take them.
+
+    Effects of bags are no part of the true rates. The constant model gives individuals the rates of their bags.
+    """
     if isinstance(model, Constant):
         return model.posterior(bags.X, bag=bags.labels[bags.bag])
+    if given_totals and isinstance(model, VBAgg):
+        return model.posterior(bags, bag_effect="reporting")
     return model.posterior(bags.X)
 
 
@@ -48,7 +54,8 @@ def bag_scores(model: BagModel, test: Observed) -> Scores:
 
 def individual_scores(model: BagModel, train: Observed, truth: Truth) -> Scores:
     """Scores on training individuals, whose outputs no method has seen."""
-    posterior = training_rates(model, train.bags)
+    # outputs of individuals are predicted as those of new bags are
+    posterior = training_rates(model, train.bags, given_totals=truth.rate is not None)
     weight, scores = train.bags.weight, Scores()
     if truth.individual_y is not None:
         alone = _individuals_as_bags(train.bags)
