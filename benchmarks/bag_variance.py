@@ -56,7 +56,7 @@ def main() -> None:
         for size in map(int, options.sizes.split(",")):
             bags, y, _, names = make_data(Case("bags", link=link, bag_size=size))
             kernel = twin_kernel(names)
-            model = vbagg.VBAgg("negative_binomial", link, kernel=kernel, landmarks=[None, 192, 384])
+            model = vbagg.VBAgg("negative_binomial", link, kernel=kernel, landmarks=[192, 384])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model.fit(bags, y)

@@ -1,7 +1,7 @@
 """Do intervals hold what they say? Truth drawn from the model's own prior class.
 
     python benchmarks/calibration.py [--cases all|main|name,...] [--sets 30] [--truth 10] [--quick]
-                                     [--hyper point|average] [--model '{"landmarks": 90}']
+                                     [--hyper point|average] [--model '{"landmarks": 90, "inside": 0.8}']
                                      [--out benchmarks/results/calibration.json]
 
 60 bags of 10 individuals for training and 30 new bags, see `prior_class.py`. A row of the result is one data set; rows
@@ -12,7 +12,8 @@ units of the mean rate. Where bags have effects of their own, scores are against
 `objective_gap` is the profile objective (ELBO at its best q + log prior) at the true parameters minus that of the fit,
 from a second fit with all parameters fixed at the truth and the same landmarks; minus half the number of parameters is
 ideal. `true_parameters` are the scores of that second fit, which is made for the first `--truth` sets of a case only:
-fixed values are compiled into the functions of a fit, so that each takes seconds.
+fixed values are compiled into the functions of a fit, so that each takes seconds. `inside` is the share of the
+residual's variance that the likelihood integrates (power EP's alpha); it is no argument of VBAgg.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -146,16 +150,32 @@ def inside_class(case: Case) -> bool:
     return effects and (not case.cells or hasattr(vbagg.kernels, "White"))
 
 
+@contextmanager
+def residual_inside(share: float) -> Iterator[None]:
+    """Let fits integrate a share of the residual inside the likelihood and keep the rest at its prior (power EP)."""
+    from vbagg.models import setup
+
+    make = setup.make_spec
+    setup.make_spec = lambda *arguments: replace(make(*arguments), inside=share)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        setup.make_spec = make  # type: ignore[assignment]
+
+
 def one_row(case: Case, seed: int, hyper: str, quick: bool, options: dict[str, Any], truth: bool) -> dict[str, Any]:
     data = simulate(case, seed, **(QUICK if quick else {}))
+    inside = options.get("inside", 1.0)
+    options = {name: value for name, value in options.items() if name != "inside"}
     model = vbagg.VBAgg(case.likelihood, case.link, hyper=hyper, **options)
-    with warnings.catch_warnings():
+    with residual_inside(inside), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with timed() as fit:
             data.fit(model)
         with timed() as prediction:
             found = all_scores(model, data)
-        row = {"case": case.name, "seed": seed, "hyper": hyper, "quick": quick, "model": options, **found}
+        asked = options | ({"inside": inside} if inside != 1.0 else {})
+        row = {"case": case.name, "seed": seed, "hyper": hyper, "quick": quick, "model": asked, **found}
         row["fit"], row["prediction"] = vars(fit), vars(prediction)
         row["converged"], row["elbo"] = bool(model.status_.converged), float(model.elbo_)
         row["learnt"] = {name: value.tolist() for name, value in learnt(model)[0].items()}
@@ -234,7 +254,9 @@ def main() -> None:
     parser.add_argument("--truth", type=int, default=10, help="sets of a case that are also fitted at true parameters")
     parser.add_argument("--hyper", default="point", choices=("point", "average"))
     parser.add_argument("--quick", action="store_true", help="2 sets of 15 bags of 5")
-    parser.add_argument("--model", default="{}", type=json.loads, help="further arguments of VBAgg, as JSON")
+    parser.add_argument(
+        "--model", default="{}", type=json.loads, help="further arguments of VBAgg, and `inside`, as JSON"
+    )
     parser.add_argument("--out", default="benchmarks/results/calibration.json")
     options = parser.parse_args()
     path = Path(options.out)

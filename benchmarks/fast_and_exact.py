@@ -38,9 +38,7 @@ def main() -> None:
     unseen = held_out[bags.bag]
     rows, densities = {}, {}
     for name, inference in PATHS.items():
-        model = vbagg.VBAgg(
-            "negative_binomial", options.link, kernel=kernel, landmarks=[None, 192, 384], inference=inference
-        )
+        model = vbagg.VBAgg("negative_binomial", options.link, kernel=kernel, landmarks=[192, 384], inference=inference)
         with warnings.catch_warnings(), timed() as clock:
             warnings.simplefilter("ignore")
             model.fit(bags[train], country.y[train])

@@ -34,7 +34,7 @@ import vbagg
 from vbagg import metrics
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-DRAWS, DRAWS_PER_CALL = 1000, 250
+DRAWS = 1000
 AGES = ["pct_16_29", "pct_30_44", "pct_45_64", "pct_65plus"]
 CRIMES, COARSE = ("burglary", "theft", "vehicle", "violence"), {"msoa": "MSOA11CD", "borough": "LAD11CD"}
 CASES = [f"london-{crime}-{level}" for crime in CRIMES for level in COARSE] + ["madagascar", "elevators"]
@@ -186,11 +186,8 @@ def conditioned(model: vbagg.VBAgg, problem: Nested) -> np.ndarray | None:
         posterior = model.posterior(problem.coarse)
     except (TypeError, ValueError):
         return None
-    parts = []
-    for seed in range(DRAWS // DRAWS_PER_CALL):
-        cells = posterior.sample(DRAWS_PER_CALL, seed=seed) * problem.coarse.weight
-        parts += [np.bincount(problem.fine_of_row, row, len(problem.fine)) for row in cells]
-    return np.array(parts)
+    cells = posterior.sample(DRAWS) * problem.coarse.weight
+    return np.array([np.bincount(problem.fine_of_row, row, len(problem.fine)) for row in cells])
 
 
 def one_row(case: str, hyper: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -213,6 +210,7 @@ def one_row(case: str, hyper: str, options: dict[str, Any]) -> dict[str, Any]:
     ways["constant"] = scores(problem, with_noise(problem, flat, tau), flat[0])
     row = {"case": case, "hyper": hyper, "model": options, "ways": ways, "fit": vars(fit)}
     row["prediction"], row["learnt"] = vars(prediction), model.likelihood_parameters_
+    row["kernel"] = [{k: p[k] for k in ("kernel", "parameter", "value")} for p in model.parameters_]
     row["sizes"] = {"coarse": len(problem.coarse), "fine": len(problem.fine), "rows": problem.coarse.n_individuals}
     return {**row, "converged": bool(model.status_.converged), "elbo": float(model.elbo_)}
 

@@ -3,11 +3,12 @@
     python benchmarks/nuts.py [--cases name,...] [--seeds 1] [--bags 25] [--size 5] [--draws 1000] [--warmup 700]
                               [--out benchmarks/results/nuts.json]
 
-Needs numpyro (`pip install numpyro`). The exact model: a dense f over all individuals, kernel parameters
-with vbagg's default priors, the likelihood of bag totals as it is; two chains. Beside it `VBAgg` with its defaults and
-with landmarks at all individuals, parameters at their best and averaged. Compared are draws of the latent value of each
-individual (logarithm, logit or root of its rate): difference of means in sds of NUTS, ratio of sds (VBAgg / NUTS), and
-how often central intervals hold the truth. Only summaries are kept; a row that is there is not computed again.
+Needs numpyro (`pip install numpyro`). The exact model: a dense f over all individuals, the individual effect included,
+kernel parameters with vbagg's default priors, the likelihood of bag totals as it is; two chains. Beside it `VBAgg` with
+its defaults and with landmarks at all individuals, parameters at their best and averaged. Compared are draws of the
+latent value of each individual (logarithm, logit or root of its rate): difference of means in sds of NUTS, ratio of sds
+(VBAgg / NUTS), and how often central intervals hold the truth. Only summaries are kept; a row that is there is not
+computed again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from calibration import LEVELS, learnt, of_individuals
 from common import machine, timed, write_json
 from numpyro.diagnostics import summary
 from numpyro.infer import MCMC, NUTS, init_to_median
-from prior_class import CASES, LIKELIHOOD_PRIORS, DataSet, covariance, priors, simulate, standard_units
+from prior_class import CASES, LIKELIHOOD_PRIORS, DataSet, covariance, priors, priors_of_vbagg, simulate, standard_units
 
 import vbagg
 
@@ -77,12 +78,18 @@ class Exact:
     @property
     def names(self) -> dict[str, tuple[float, float, int]]:
         """Prior of each parameter: median, sd of the logarithm, number of values."""
-        own = {"negative_binomial": "dispersion", "normal": "tau"}.get(self.data.case.likelihood)
-        return priors(self.data.case.link) | ({} if own is None else {own: (*LIKELIHOOD_PRIORS[own], 1)})
+        case, found = self.data.case, priors(self.data.case.link)
+        if vbagg.likelihoods.get_likelihood(case.likelihood).individual_effect:
+            white = priors_of_vbagg(case)["white"]
+            found |= {"white_variance": (white.median, white.log_sd, 1)}
+        own = {"negative_binomial": "dispersion", "normal": "tau"}.get(case.likelihood)
+        return found | ({} if own is None else {own: (*LIKELIHOOD_PRIORS[own], 1)})
 
     def covariance(self, p: dict[str, Any]) -> Any:
         """Covariance of f, its unknown constant included."""
         K = covariance(p, self.arrays["X"], jnp)
+        if "white_variance" in p:
+            K = K + p["white_variance"][0] * jnp.eye(len(K))
         return K + JITTER * jnp.mean(jnp.diag(K)) * jnp.eye(len(K)) + MEAN_SD[self.data.case.link] ** 2
 
     def rate(self, f: Any) -> Any:
@@ -186,8 +193,7 @@ def sampled(data: DataSet, draws: int, warmup: int, truth: np.ndarray) -> tuple[
     latent = LATENT[data.case.link](rate)
     health, extra = summary({"f": latent}, group_by_chain=True)["f"], chains.get_extra_fields()
     values = describe(latent.reshape(-1, latent.shape[-1]), truth)
-    known = [*priors(data.case.link), *LIKELIHOOD_PRIORS]
-    logs = {name: np.log(found[name]).reshape(-1, found[name].shape[-1]) for name in known if name in found}
+    logs = {name: np.log(found[name]).reshape(-1, found[name].shape[-1]) for name in exact.names}
     return values, {
         "seconds": vars(clock),
         "ess_f_10_50": np.quantile(health["n_eff"], [0.1, 0.5]).tolist(),

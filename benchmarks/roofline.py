@@ -46,7 +46,7 @@ def caught_problem(link: str, pixels: int) -> tuple[problem.Problem, problem.Sta
             found.extend([problem, starts[0]])
             raise CaughtError
 
-    model = vbagg.VBAgg("negative_binomial", link, kernel=kernel, landmarks=[None, *LANDMARKS], inference=Catching())
+    model = vbagg.VBAgg("negative_binomial", link, kernel=kernel, landmarks=list(LANDMARKS), inference=Catching())
     with contextlib.suppress(CaughtError):
         model.fit(country.bags, country.y)
     own, start = found
