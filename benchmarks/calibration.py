@@ -11,9 +11,11 @@ units of the mean rate. Where bags have effects of their own, scores are against
 
 `objective_gap` is the profile objective (ELBO at its best q + log prior) at the true parameters minus that of the fit,
 from a second fit with all parameters fixed at the truth and the same landmarks; minus half the number of parameters is
-ideal. `true_parameters` are the scores of that second fit, which is made for the first `--truth` sets of a case only:
-fixed values are compiled into the functions of a fit, so that each takes seconds. `inside` is the share of the
-residual's variance that the likelihood integrates (power EP's alpha); it is no argument of VBAgg.
+ideal. `laplace_gap` is the same with Laplace's approximation of the evidence in place of the ELBO, which lies the
+further below the evidence the less Gaussian the posterior of the weights is. `true_parameters` are the scores of that
+second fit, which is made for the first `--truth` sets of a case only: fixed values are compiled into the functions of a
+fit, so that each takes seconds. `inside` is the share of the residual's variance that the likelihood integrates (power
+EP's alpha); it is no argument of VBAgg.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from prior_class import CASES, Case, DataSet, check_priors, kernel, log_prior, s
 
 import vbagg
 from vbagg import metrics
+from vbagg.inference.mode import laplace_start
+from vbagg.inference.problem import Problem
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 MAIN = [f"{pair}-{level}" for level in ("1e2", "1e4") for pair in
@@ -51,6 +55,7 @@ SHOWN = {
     "individuals.rmse": "rmse",
     "individuals.log_rmse": "log rmse",
     "objective_gap": "gap",
+    "laplace_gap": "Laplace gap",
     "fit.cpu": "fit CPU s",
     "prediction.cpu": "pred CPU s",
 }
@@ -127,8 +132,20 @@ def learnt(model: vbagg.VBAgg) -> tuple[dict[str, np.ndarray], list[str]]:
     return {name: np.array(value) for name, value in values.items()}, unknown
 
 
-def at_truth(model: vbagg.VBAgg, data: DataSet, options: dict[str, Any]) -> tuple[vbagg.VBAgg, float, list[str]]:
-    """A fit with all parameters at the truth, its objective minus that of `model`, and priors left out of that."""
+def laplace_evidence(model: vbagg.VBAgg) -> float:
+    """Log density of the outputs at the parameters of a fit: mode of the weights and Gauss-Newton curvature there."""
+    assert model._training is not None
+    fit, chunks = model._training
+    with jax.enable_x64(True):
+        staged = Problem(model._fitted.spec, chunks, fit.parameters.landmarks, 2e9).at(fit.parameters, fit.jitter)
+        value, _, precision = staged.gauss_newton(laplace_start(staged, [fit.q.mu]).mu)
+    return value - 0.5 * float(np.linalg.slogdet(precision)[1])
+
+
+def at_truth(
+    model: vbagg.VBAgg, data: DataSet, options: dict[str, Any]
+) -> tuple[vbagg.VBAgg, dict[str, float], list[str]]:
+    """A fit with all parameters at the truth, its objectives minus those of `model`, and priors left out of that."""
     case, (parameters, likelihood) = data.case, data.in_units_of(model.rate_scale_)
     of_likelihood = {k: v / model.rate_scale_**2 if k == "tau" else v for k, v in likelihood.items()}
     kinds = {"negative_binomial": vbagg.likelihoods.NegativeBinomial, "normal": vbagg.likelihoods.Normal}
@@ -140,8 +157,12 @@ def at_truth(model: vbagg.VBAgg, data: DataSet, options: dict[str, Any]) -> tupl
     true = {**parameters, **of_likelihood}
     unmatched = [name for name in {**found, **true} if not (name in found and name in true)]
     own, best = ({k: v for k, v in values.items() if k not in unmatched} for values in (true, found))
-    gap = other.elbo_ + log_prior(case, own) - model.elbo_ - log_prior(case, best)
-    return other, gap, unknown + unmatched
+    prior_gap = log_prior(case, own) - log_prior(case, best)
+    gaps = {
+        "objective_gap": other.elbo_ - model.elbo_ + prior_gap,
+        "laplace_gap": laplace_evidence(other) - laplace_evidence(model) + prior_gap,
+    }
+    return other, gaps, unknown + unmatched
 
 
 def inside_class(case: Case) -> bool:
@@ -184,8 +205,9 @@ def one_row(case: Case, seed: int, hyper: str, quick: bool, options: dict[str, A
         }
         row["truth"] |= data.likelihood_parameters
         if truth and inside_class(case):
-            other, gap, unknown = at_truth(model, data, options)
-            row["objective_gap"], row["true_parameters"] = gap, all_scores(other, data)
+            other, gaps, unknown = at_truth(model, data, options)
+            row |= gaps
+            row["true_parameters"] = all_scores(other, data)
             if unknown:
                 row["priors_left_out_of_gap"] = unknown
     return row

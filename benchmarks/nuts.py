@@ -1,14 +1,14 @@
 """Full Bayes beside the variational posterior: NUTS on small problems of the calibration classes.
 
     python benchmarks/nuts.py [--cases name,...] [--seeds 1] [--bags 25] [--size 5] [--draws 1000] [--warmup 700]
-                              [--out benchmarks/results/nuts.json]
+                              [--again] [--out benchmarks/results/nuts.json]
 
 Needs numpyro (`pip install numpyro`). The exact model: a dense f over all individuals, the individual effect included,
 kernel parameters with vbagg's default priors, the likelihood of bag totals as it is; two chains. Beside it `VBAgg` with
 its defaults and with landmarks at all individuals, parameters at their best and averaged. Compared are draws of the
 latent value of each individual (logarithm, logit or root of its rate): difference of means in sds of NUTS, ratio of sds
-(VBAgg / NUTS), and how often central intervals hold the truth. Only summaries are kept; a row that is there is not
-computed again.
+(VBAgg / NUTS), and how often central intervals hold the truth. Means and sds of NUTS are kept; a row that is there is
+not computed again, or with `--again` only its fits of VBAgg are.
 """
 
 from __future__ import annotations
@@ -233,10 +233,16 @@ def compared(data: DataSet, options: dict[str, Any], exact: dict[str, Any], trut
     }
 
 
-def one_row(case: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+def one_row(case: str, seed: int, options: argparse.Namespace, before: dict[str, Any] | None) -> dict[str, Any]:
+    """A problem; where it was sampled `before`, only the fits of VBAgg are made."""
     data = simulate(CASES[case], seed, options.bags, options.size, 2)
     truth = LATENT[data.case.link](data.rate)
-    exact, told = sampled(data, options.draws, options.warmup, truth)
+    if before is None:
+        exact, told = sampled(data, options.draws, options.warmup, truth)
+        told |= {name: exact[name].tolist() for name in ("mean", "sd")}
+    else:
+        told = before["nuts"]
+        exact = {name: np.array(told[name]) for name in ("mean", "sd")}
     all_rows = [data.bags.X[:, 0:2], data.bags.X[:, 2:4]]
     row = {"case": case, "seed": seed, "bags": options.bags, "size": options.size, "nuts": told, "vbagg": {}}
     for name, landmarks in (("default", None), ("all", all_rows)):
@@ -268,18 +274,24 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=5)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--warmup", type=int, default=700)
+    parser.add_argument("--again", action="store_true", help="fit VBAgg again beside draws that are there")
     parser.add_argument("--out", default="benchmarks/results/nuts.json")
     options = parser.parse_args()
     numpyro.enable_x64()
     path = Path(options.out)
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
-    done = {(row["case"], row["seed"], row["bags"], row["size"]) for row in rows}
+    done = {(row["case"], row["seed"], row["bags"], row["size"]): at for at, row in enumerate(rows)}
     print(vbagg.__version__, flush=True)
     for case in options.cases.split(","):
         for seed in map(int, options.seeds.split(",")):
-            if (case, seed, options.bags, options.size) in done:
+            at = done.get((case, seed, options.bags, options.size))
+            if at is not None and not options.again:
                 continue
-            rows.append(one_row(case, seed, options))
+            row = one_row(case, seed, options, None if at is None else rows[at])
+            if at is None:
+                rows.append(row)
+            else:
+                rows[at] = row
             content = {
                 "levels": LEVELS,
                 "vbagg": vbagg.__version__,
@@ -287,7 +299,7 @@ def main() -> None:
                 "machine": machine(),
             }
             write_json(path, {**content, "rows": rows})
-            told = {k: v for k, v in rows[-1]["nuts"].items() if k not in ("log_parameters", "coverage")}
+            told = {k: v for k, v in row["nuts"].items() if k not in ("log_parameters", "coverage", "mean", "sd")}
             print(case, seed, told, flush=True)
     print(table(rows))
 

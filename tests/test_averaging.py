@@ -1,10 +1,15 @@
+from types import SimpleNamespace
+
+import jax
 import numpy as np
 import pytest
 
 import vbagg
-from vbagg.inference.averaging import MEMBERS, _by_effect, _gaussian, _root, signs
+from vbagg.inference import Problem
+from vbagg.inference.averaging import MEMBERS, MORE_MEMBERS, _by_effect, _effects, _gaussian, _root, signs
 from vbagg.inference.profile import Point
 from vbagg.kernels import RBF, White
+from vbagg.posterior import row_marginals
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 8, 11, 18, 23, 40])
@@ -53,13 +58,50 @@ def small():
     return bags, y
 
 
+def test_effects_are_those_on_means_and_on_sds(small):
+    """An individual effect changes no mean, and `sd^2` by its own variance; the constant's mean changes no sd."""
+    bags, y = small
+    model = vbagg.VBAgg("poisson", kernel=RBF() + White(0.04), landmarks=12, hyper="point").fit(bags, y)
+    fit, chunks = model._training
+    white, step = model._fitted.optimum.white, 0.05
+    with jax.enable_x64(True):
+        problem = Problem(model._fitted.spec, chunks, fit.parameters.landmarks, 1e9)
+
+        def point(change_of_white: float, change_of_mean: float) -> SimpleNamespace:
+            smooth, (name, value) = fit.parameters.kernel[0], next(iter(fit.parameters.kernel[1].items()))
+            kernel = (smooth, {name: value + change_of_white})
+            q = type(fit.q)(fit.q.mu + np.eye(len(fit.q.mu))[0] * change_of_mean, fit.q.factor)
+            parameters = type(fit.parameters)(kernel, {}, fit.parameters.landmarks)
+            return SimpleNamespace(basis=problem.at(parameters).basis, solution=SimpleNamespace(q=q))
+
+        design = signs(2)
+        effect = _effects(problem, step * np.eye(2), design, [point(*(step * row)) for row in design])
+        rows = np.concatenate([chunk.X[np.asarray(chunk.weight) > 0] for chunk in chunks])
+        basis = problem.at(fit.parameters).basis
+        _, variance = row_marginals(problem.spec, basis, fit.q.mu, fit.q.factor, rows, np.zeros(len(rows)))
+    n = len(rows)
+    assert effect.shape == (2, 2 * n)
+    np.testing.assert_allclose(effect[0, :n], 0.0, atol=1e-9)
+    np.testing.assert_allclose(effect[1, n:], 0.0, atol=1e-9)
+    np.testing.assert_allclose(effect[1, :n], model._fitted.spec.feature_map.mean_sd, rtol=1e-9)
+    np.testing.assert_allclose(effect[0, n:], 0.5 * white / np.sqrt(variance), rtol=1e-2)
+
+
+def test_little_work_is_averaged_over_more_members(small, monkeypatch):
+    bags, y = small
+    model = vbagg.VBAgg("poisson", landmarks=8).fit(bags, y)
+    assert model.status_.points > MEMBERS or len(model.parameters_) < MEMBERS
+    monkeypatch.setattr("vbagg.inference.averaging.LITTLE", 0.0)
+    assert vbagg.VBAgg("poisson", landmarks=8).fit(bags, y).status_.points <= MEMBERS
+
+
 def test_averages_are_wider_and_say_how_even_they_are(small):
     bags, y = small
     kernel = RBF() + White()
     point, average = (vbagg.VBAgg("poisson", kernel=kernel, hyper=hyper).fit(bags, y) for hyper in ("point", "average"))
     assert average.parameters_ == point.parameters_
     assert point.status_.effective == point.status_.points == 1
-    assert 1 < average.status_.effective <= average.status_.points <= MEMBERS
+    assert 1 < average.status_.effective <= average.status_.points <= MORE_MEMBERS
     weights = [member.weight for member in average._fitted.members]
     assert sum(weights) == pytest.approx(1.0)
     assert np.median(average.posterior(bags).std / point.posterior(bags).std) > 1.0

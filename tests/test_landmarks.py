@@ -180,15 +180,16 @@ def test_as_many_landmarks_as_distinct_rows_are_these_rows(method):
 
 
 def test_default_number():
-    assert default_number(10_000, 2, 60) == 180
-    assert default_number(10_000, 2, 110) == 300
+    assert default_number(10_000, 2, 60) == 120
+    assert default_number(10_000, 2, 110) == 220
+    assert default_number(10_000, 2, 200) == 300
     assert default_number(10_000, 5, 40) == 80
     assert default_number(10_000, 5, 400) == 100
     assert default_number(10_000, 2, 10) == 50
     assert default_number(10_000, 1, 500) == 50
     assert default_number(17, 3, 500) == 17
     assert len(choose(X, WEIGHT, BAG, "kmeans++", number=None)) == 50
-    assert len(choose(X, WEIGHT, np.arange(120) // 4, "kmeans++", number=None)) == 90
+    assert len(choose(X, WEIGHT, np.arange(120) // 4, "kmeans++", number=None)) == 60
 
 
 @pytest.mark.parametrize(

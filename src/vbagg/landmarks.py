@@ -53,13 +53,14 @@ class Landmarks:
 
 
 def default_number(n_distinct: int, n_columns: int, n_bags: int) -> int:
-    """Return 50 for one column; per bag 3 in the plane, 50 to 300 in all, and 2 in more columns, 50 to 100.
+    """Return 2 for each bag, but at least 50, and at most 50 for one column, 300 in the plane and 100 in more columns.
 
-    Outputs of b bags inform about b directions; more leave room for where the landmarks happen to lie. Rough
-    spatial fields need the larger number. Never more than the distinct rows.
+    Outputs of b bags inform about b directions; twice as many leave room for where the landmarks happen to lie. What
+    they do not explain is part of the likelihood. Rough spatial fields need the larger number. Never more than the
+    distinct rows.
     """
-    per_bag, most = {1: (0, 50), 2: (3, 300)}.get(n_columns, (2, 100))
-    return min(n_distinct, max(50, min(per_bag * n_bags, most)))
+    most = {1: 50, 2: 300}.get(n_columns, 100)
+    return min(n_distinct, max(50, min(2 * n_bags, most)))
 
 
 def choose_landmarks(

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbagg.elbo import Parameters
-from vbagg.features import carry_weights, compiled_combination
+from vbagg.features import carry_weights
 from vbagg.inference.mode import linearised
 from vbagg.inference.problem import Gaussian, Problem
 from vbagg.inference.profile import Point, Profile
 from vbagg.inference.result import Fit, FlatParameters
+from vbagg.posterior import row_marginals
 from vbagg.priors import LogPrior
 from vbagg.progress import Report
 
@@ -23,10 +24,11 @@ LARGEST_SURPLUS = 2.0
 """The log weight of a point exceeds the Gaussian's by at most this."""
 LEAST_WEIGHT = 0.02
 """Members of less weight than this share of an even one are left out of predictions."""
-FEW_PARAMETERS = 8
-FEW_MEMBERS, MEMBERS = 4, 8
-"""Points that predictions average over, with few parameters and with more: as many times a prediction costs that of a
-single one."""
+MEMBERS, MORE_MEMBERS = 8, 12
+"""Points that predictions average over, at most: as many times a prediction costs that of a single one. More of them
+where that is little; with few bags all of up to eleven parameters are uncertain."""
+LITTLE = 2e8
+"""Products of a feature with a weight in a pass over all individuals that are little work."""
 SAMPLE = 1000
 """Individuals at which the effect of parameters is looked at."""
 PRECISION = 0.5
@@ -66,7 +68,8 @@ def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPri
     profile = Profile(problem.rough or problem, flat, log_prior)
     origin = profile(centre, PRECISION, slope=False)
     design = signs(k)
-    few = signs(min(k, (FEW_MEMBERS if k <= FEW_PARAMETERS else MEMBERS) - 1))
+    most = MORE_MEMBERS if problem.products < LITTLE else MEMBERS
+    few = signs(min(k, most - 1))
 
     def told(number: int, point: Point) -> Point:
         report({"averaging": number + 1, "of": len(design) + len(few), "objective": point.value})
@@ -93,12 +96,20 @@ def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPri
 
 
 def _effects(problem: Problem, spread: np.ndarray, design: np.ndarray, tried: list[Point]) -> np.ndarray:
-    """`df/dtheta` (k, n) at some individuals, from the posterior means of `f` at the points of a design."""
+    """Slopes (k, 2 n) in the parameters of the posterior mean and sd of `f` at some individuals, from a design.
+
+    The squared length of a change of both is that of the distribution by Wasserstein's distance.
+    """
     rows = np.concatenate([chunk.X[np.asarray(chunk.weight) > 0] for chunk in problem.chunks])
     rows = np.asarray(rows[:: max(1, len(rows) // SAMPLE)], np.float64)
-    feature_map = problem.spec.feature_map
-    f = [np.asarray(compiled_combination(feature_map, point.basis, rows, point.solution.q.mu)) for point in tried]
-    return np.linalg.solve(spread.T, design.T @ np.array(f) / len(design))
+    known = np.zeros(len(rows))
+
+    def mean_and_sd(point: Point) -> np.ndarray:
+        q = point.solution.q
+        mean, variance = row_marginals(problem.spec, point.basis, q.mu, q.factor, rows, known)
+        return np.concatenate([mean, np.sqrt(variance)])
+
+    return np.linalg.solve(spread.T, design.T @ np.array([mean_and_sd(point) for point in tried]) / len(design))
 
 
 def _by_effect(spread: np.ndarray, effect: np.ndarray) -> np.ndarray:

@@ -198,8 +198,12 @@ class Problem:
     def compiled(self) -> Compiled:
         """Functions compiled as befits the work ahead."""
         passes = PASSES_OF_A_SEARCH if self.rough is None else PASSES
-        products = sum(chunk.weight.size for chunk in self.chunks) * self.n_features**2
-        return QUICK_TO_RUN if products * passes > LONG else QUICK_TO_COMPILE
+        return QUICK_TO_RUN if self.products * passes > LONG else QUICK_TO_COMPILE
+
+    @property
+    def products(self) -> int:
+        """Products of a feature with a weight in one pass over all individuals."""
+        return sum(chunk.weight.size for chunk in self.chunks) * self.n_features**2
 
     def _worth_collapsing(self, chunk: Chunk) -> bool:
         if self.spec.approximation not in ("matched", "taylor"):

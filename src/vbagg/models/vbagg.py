@@ -63,7 +63,7 @@ class VBAgg(BagModel):
     priors
         "default", None, or a mapping from parameter names to `vbagg.Prior` that replaces some defaults.
     hyper
-        "average": predictions average over up to eight values of the parameters that stand for their posterior;
+        "average": predictions average over up to twelve values of the parameters that stand for their posterior;
         "point": parameters at their best, as with inference "adam" and in fits so long that they are in single
         precision.
     memory
