@@ -6,7 +6,7 @@ import pytest
 
 import vbagg
 from vbagg.inference import Problem
-from vbagg.inference.averaging import MEMBERS, MORE_MEMBERS, _by_effect, _effects, _gaussian, _root, signs
+from vbagg.inference.averaging import MEMBERS, MORE_MEMBERS, _by_effect, _effects, _gaussian, _root, _spread_out, signs
 from vbagg.inference.profile import Point
 from vbagg.kernels import RBF, White
 from vbagg.posterior import row_marginals
@@ -46,6 +46,16 @@ def test_directions_are_sorted_by_their_effect(rng):
     np.testing.assert_allclose(sorted_ @ sorted_.T, spread @ spread.T, atol=1e-12)
     change = np.linalg.norm(sorted_.T @ effect, axis=1)
     assert (np.diff(change) < 0).all()
+
+
+def test_weights_are_spread_over_half_of_the_points(rng):
+    even = rng.normal(0.0, 0.1, 8)
+    np.testing.assert_allclose(_spread_out(even, 4.0), np.exp(even) / np.exp(even).sum())
+    uneven = np.array([0.0, -1.0, -9.0, 2.0, -4.0, -3.0, -6.0, 1.5])
+    weights = _spread_out(uneven, 4.0)
+    assert weights.sum() == pytest.approx(1.0)
+    assert 1 / np.sum(weights**2) == pytest.approx(4.0, rel=1e-2)
+    assert (np.argsort(weights) == np.argsort(uneven)).all()
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,9 @@ LARGEST_SD = 1.5
 """Posterior sd of a log-parameter is taken to be at most this: about the prior's."""
 LARGEST_SURPLUS = 2.0
 """The log weight of a point exceeds the Gaussian's by at most this."""
+LEAST_EFFECTIVE = 0.5
+"""Share of the points that weights are spread over at least: their logarithms are shrunk until they are. A few points
+stand for a distribution by their places; weights that leave one of them alone are an error of the Gaussian there."""
 LEAST_WEIGHT = 0.02
 """Members of less weight than this share of an even one are left out of predictions."""
 MEMBERS, MORE_MEMBERS = 8, 12
@@ -43,7 +46,8 @@ class Average:
 
     members: list[tuple[float, Fit]]
     effective: float
-    """Effective number of the points: their own if the posterior is Gaussian, less where weights are uneven."""
+    """Effective number of the points: their own if the posterior is Gaussian, less where weights are uneven, before
+    these are spread out."""
     points: int
     note: str = ""
     """Why there is no average, where there is none."""
@@ -88,11 +92,32 @@ def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPri
             members.append(_member(profile.problem, fit, origin, point))
     if not members:
         return Average([(1.0, fit)], 1.0, 1, "the posterior of the weights was found at none of the other values")
-    weights = np.exp(np.array(log_weights) - max(log_weights))
-    weights /= weights.sum()
+    raw = _weights(np.array(log_weights))
+    weights = _spread_out(np.array(log_weights), LEAST_EFFECTIVE * len(members))
     kept = weights > LEAST_WEIGHT / len(weights)
     chosen = [(w / weights[kept].sum(), m) for w, m, keep in zip(weights, members, kept, strict=True) if keep]
-    return Average(chosen, 1 / float(weights @ weights), len(few))
+    return Average(chosen, _effective(raw), len(few))
+
+
+def _weights(logs: np.ndarray) -> np.ndarray:
+    weights = np.exp(logs - logs.max())
+    return weights / weights.sum()
+
+
+def _effective(weights: np.ndarray) -> float:
+    """Number of even weights that would be as precise."""
+    return 1 / float(weights @ weights)
+
+
+def _spread_out(logs: np.ndarray, least: float) -> np.ndarray:
+    """Weights from their logarithms, these shrunk by the largest factor that leaves `least` effective points."""
+    low, high = 0.0, 1.0
+    if _effective(_weights(logs)) >= least:
+        low = 1.0
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _effective(_weights(middle * logs)) >= least else (low, middle)
+    return _weights(low * logs)
 
 
 def _effects(problem: Problem, spread: np.ndarray, design: np.ndarray, tried: list[Point]) -> np.ndarray:
