@@ -12,8 +12,9 @@ from vbagg.features import (
     needed_jitter,
     own_residual,
     residual_block,
-    residual_cross,
+    residual_columns,
     residual_diagonal,
+    residual_kernel,
 )
 from vbagg.kernels import RBF, Linear, Matern32, White
 
@@ -99,9 +100,11 @@ def test_local_components_have_no_columns_and_are_residual_alone(x64, mixed, rng
     np.testing.assert_allclose(residual_block(feature_map, basis, X, A), expected, atol=1e-7)
     np.testing.assert_allclose(residual_diagonal(feature_map, basis, X, A), np.diag(expected), atol=1e-7)
     between = sum(covariances(params, X, X2, False).values()) - own @ other.T
-    np.testing.assert_allclose(residual_cross(feature_map, basis, X, A, X2, A2), between, atol=1e-7)
+    columns, columns2 = (residual_columns(feature_map, basis, np.asarray(part)) for part in (A, A2))
+    found = residual_kernel(feature_map, basis, X, X2) - columns @ columns2.T
+    np.testing.assert_allclose(found, between, atol=1e-7)
     # the same covariates are not the same individual
-    twin = residual_cross(feature_map, basis, X, A, X, A)
+    twin = residual_kernel(feature_map, basis, X, X) - columns @ columns.T
     white = np.exp(params[0]["variance"])
     np.testing.assert_allclose(np.diag(expected) - np.diag(twin), white, rtol=1e-6)
 

@@ -17,6 +17,7 @@ from vbagg.features import FeatureMap, make_basis
 from vbagg.kernels import RBF, Linear, Matern32
 from vbagg.links import get_link
 from vbagg.moments import stage_collapsed, stage_pixels
+from vbagg.staging import stage_for_prediction
 
 compiled = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 pixel_moments = compiled(moments.pixel_moments, static_argnames="link")
@@ -94,6 +95,10 @@ class Example:
             covariance = self.residual(X) + F @ F.T
             found.append((self.bags.weight[start:stop], known + A @ self.mu, covariance, F @ F.T, A))
         return found
+
+    @cached_property
+    def basis(self):
+        return make_basis(FEATURE_MAP, self.kernel, self.landmarks, (JITTER,) * 3)
 
     def chunks(self, residual="exact", random_state=0, facts=None):
         facts = {} if facts is None else facts
@@ -375,11 +380,7 @@ def naive_residual_with_total(example, chunk, influence):
     return found
 
 
-@compiled
-def residual_with_total(kernel, landmarks, chunk, influence):
-    basis = make_basis(FEATURE_MAP, kernel, landmarks, (JITTER,) * 3)
-    staged = stage_pixels(FEATURE_MAP, basis, chunk)
-    return moments.residual_with_total(FEATURE_MAP, basis, chunk, staged, influence)
+residual_with_total = compiled(moments.residual_with_total)
 
 
 def covariances_with_total(example, residual, influence, random_state=0):
@@ -388,7 +389,8 @@ def covariances_with_total(example, residual, influence, random_state=0):
     parts = example.chunks(residual, random_state)
     for chunk in parts:
         own = np.where(chunk.rows >= 0, influence[chunk.rows], 0.0).astype(np.float32)
-        found.append(np.asarray(residual_with_total(example.kernel, example.landmarks, chunk, own)))
+        staged, with_drawn = stage_for_prediction(FEATURE_MAP, example.basis, chunk, cross=True)
+        found.append(np.asarray(residual_with_total(staged, own, with_drawn)))
         naive = naive_residual_with_total(example, chunk, influence)
         expected = np.where(np.isnan(naive), expected, naive)
     return chunks.gather_rows(found, parts), expected
@@ -466,3 +468,22 @@ def test_square_mean_carries_the_weight_of_both_terms(x64, example):
     right = [np.sum(w * (m**2 + np.diag(S))) for w, m, S, _, _ in example.latent]
     np.testing.assert_allclose(by_bag(M, chunk), right, rtol=1e-5)
     assert (np.abs(np.array(printed) / right - 1) > 0.05).all()
+
+
+@pytest.mark.parametrize("residual", ["exact", "diagonal", "subset"])
+@pytest.mark.parametrize("cross", [True, False])
+def test_staging_in_blocks_gives_what_one_function_does(x64, example, residual, cross, tiled, monkeypatch):
+    """Blocks that the rows and bags do not fill."""
+    monkeypatch.setattr("vbagg.staging.ROWS", 16)
+    monkeypatch.setattr("vbagg.staging.PAIRS", 1 << 12)
+    for chunk in example.chunks(residual):
+        expected, (found, _) = example.staged(chunk), stage_for_prediction(FEATURE_MAP, example.basis, chunk, cross)
+        inside, bags = chunk.rows >= 0, chunk.position >= 0
+        for name in ("A", "residual_diagonal", "own_residual"):
+            theirs, ours = getattr(expected, name)[inside], getattr(found, name)[inside]
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6, err_msg=name)
+        if residual == "exact":
+            both = (inside[:, :, None] & inside[:, None, :])[bags]
+            np.testing.assert_allclose(found.block_residual[bags][both], expected.block_residual[bags][both], atol=1e-6)
+        elif residual == "subset":
+            np.testing.assert_allclose(found.block_residual[bags], expected.block_residual[bags], atol=1e-6)

@@ -12,9 +12,10 @@ deaths): an effect of variance `phi` in a bag of `n` individuals varies by `phi 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -25,13 +26,15 @@ from vbagg.features import Basis
 from vbagg.likelihoods.base import Likelihood
 from vbagg.moments import (
     FAST,
+    Pixels,
     bag_directions,
     marginals,
+    pair_weights,
     pixel_moments,
     residual_with_total,
-    stage_pixels,
     sum_tiles,
 )
+from vbagg.staging import stage_for_prediction
 
 Array = Any
 DEPTH = 45.0
@@ -60,27 +63,28 @@ class Moments:
 
 @lightly(static_argnames=("spec", "individuals"))
 def _moments(
-    spec: Spec, basis: Basis, mu: Array, factor: Array, chunk: Chunk, individuals: bool
+    spec: Spec, mu: Array, factor: Array, staged: Pixels, with_drawn: Array | None, individuals: bool
 ) -> tuple[tuple[Array, ...], dict[str, Array]]:
     link = spec.link
-    staged = stage_pixels(spec.feature_map, basis, chunk)
+    if staged.residual == "subset":
+        staged = replace(staged, block_weight=pair_weights(staged))
     of_bags = *pixel_moments(link, staged, mu, factor), bag_directions(link, staged, mu, factor)
     if not individuals:
         return of_bags, {}
     mean, variance, F = marginals(staged, mu, factor)
-    owner = jnp.arange(len(chunk.X)) if chunk.tiles is None else chunk.tiles.owner
+    owner = jnp.arange(len(mean)) if staged.tiles is None else staged.tiles.owner
     slope = link.coordinate_slope(of_bags[0])[owner, None].astype(FAST)
     influence = staged.weight * link.slope(mean, variance) * slope
     shape = link.effect_shape(mean)
-    normal = sum_tiles(chunk.tiles, jnp.sum(influence * shape, axis=-1))
-    direction = sum_tiles(chunk.tiles, jnp.einsum("tn,tnm->tm", influence, F))
+    normal = sum_tiles(staged.tiles, jnp.sum(influence * shape, axis=-1))
+    direction = sum_tiles(staged.tiles, jnp.einsum("tn,tnm->tm", influence, F))
     return of_bags, {
         "mean": mean,
         "variance": variance,
         "residual": staged.residual_diagonal,
         "influence": influence,
         "shape": shape / normal[owner, None],
-        "with_residual": residual_with_total(spec.feature_map, basis, chunk, staged, influence),
+        "with_residual": residual_with_total(staged, influence, with_drawn),
         "with_weights": jnp.einsum("tnm,tm->tn", F, direction[owner]),
     }
 
@@ -89,11 +93,13 @@ def moments(
     spec: Spec, basis: Basis, mu: np.ndarray, factor: np.ndarray, chunks: list[Chunk], individuals: bool = True
 ) -> Moments:
     """One pass over all individuals of chunks."""
-    parts = [_moments(spec, basis, mu, factor, chunk, individuals) for chunk in chunks]
-    M, V_q, s, directions = (gather([np.asarray(bags[k]) for bags, _ in parts], chunks) for k in range(4))
-    rows = {
-        name: gather_rows([np.asarray(of_rows[name], float) for _, of_rows in parts], chunks) for name in parts[0][1]
-    }
+    parts = []
+    for chunk in chunks:
+        staged, with_drawn = stage_for_prediction(spec.feature_map, basis, chunk, cross=individuals)
+        # as NumPy: waits, so that features of one chunk are held at a time
+        parts.append(jax.tree.map(np.asarray, _moments(spec, mu, factor, staged, with_drawn, individuals)))
+    M, V_q, s, directions = (gather([bags[k] for bags, _ in parts], chunks) for k in range(4))
+    rows = {name: gather_rows([of_rows[name] for _, of_rows in parts], chunks) for name in parts[0][1]}
     return Moments(M, V_q, s, directions, rows)
 
 

@@ -178,13 +178,19 @@ def residual_block(feature_map: FeatureMap, basis: Basis, X: Array, A: Array) ->
     return R + jnp.diag(jnp.maximum(diagonal, 0.0) - diagonal)
 
 
-def residual_cross(feature_map: FeatureMap, basis: Basis, X: Array, A: Array, X2: Array, A2: Array) -> Array:
-    """`R_ij` between rows of `X` and other individuals `X2`."""
-    R = jnp.zeros((len(X), len(X2)), X.dtype)
-    pairs = zip(_with_residual(feature_map, basis, A), _with_residual(feature_map, basis, A2), strict=True)
-    for (component, params, own), (_, _, other) in pairs:
-        R += component.matrix(params, X, X2) - own @ other.T
-    return R
+def residual_kernel(feature_map: FeatureMap, basis: Basis, X: Array, X2: Array) -> Array:
+    """Covariances of rows of `X` and other individuals `X2` by components that leave a residual.
+
+    Leading axes are batches. `R_ij` is what products of the `residual_columns` leave of them.
+    """
+    parts = [component.matrix(params, X, X2) for component, params, _ in _with_residual(feature_map, basis, X)]
+    return sum(parts, start=jnp.zeros((*X.shape[:-1], X2.shape[-2]), X.dtype))
+
+
+def residual_columns(feature_map: FeatureMap, basis: Basis, A: np.ndarray) -> np.ndarray:
+    """Columns of `A` (n, m) of components that leave a residual."""
+    own = [columns for _, _, columns in _with_residual(feature_map, basis, A)]
+    return np.concatenate([np.zeros((len(A), 0), A.dtype), *own], axis=1)
 
 
 def _with_residual(feature_map: FeatureMap, basis: Basis, A: Array) -> Iterator[tuple[Kernel, Any, Array]]:

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 
 from vbagg.chunks import Chunk, Groups, Tiles
-from vbagg.features import Basis, FeatureMap, features, own_residual, residual_block, residual_cross, residual_diagonal
+from vbagg.features import Basis, FeatureMap, features, own_residual, residual_block, residual_diagonal
 from vbagg.links import Link
 
 Array = jax.Array
@@ -92,7 +92,7 @@ def logsumexp_bags(tiles: Tiles | None, values: Array, weight: Array) -> Array:
     return jnp.log(sum_tiles(tiles, jnp.sum(weight * jnp.exp(shifted), axis=-1))) + largest
 
 
-def pair_weights(chunk: Chunk) -> Array:
+def pair_weights(chunk: Chunk | Pixels) -> Array:
     """Weights of the pairs: `w_i w_j` among all individuals, or the unbiased weight of distinct drawn ones."""
     if chunk.drawn is None:
         return chunk.weight[:, :, None] * chunk.weight[:, None, :]
@@ -298,29 +298,28 @@ def jacobian(link: Link, staged: Pixels | Collapsed, v: Array) -> Array:
     return _direction(staged, link.slope(f, staged.residual_diagonal)).astype(jnp.float64)
 
 
-def residual_with_total(feature_map: FeatureMap, basis: Basis, chunk: Chunk, staged: Pixels, influence: Array) -> Array:
+def residual_with_total(staged: Pixels, influence: Array, with_drawn: Array | None) -> Array:
     """`sum_j u_j R_ij` (t, n): covariance of each individual's residual with a sum over its bag, MATH (14).
 
-    `influence` (t, n) is `u`, zero where the weight is. From a subset the sum over others is estimated without bias.
+    `influence` (t, n) is `u`, zero where the weight is. From a subset the sum over others is estimated without bias, by
+    the covariances `with_drawn` (t, n, j) with the drawn individuals of the bag.
     """
     own = influence * staged.own_residual
     if staged.residual == "diagonal":
         return own
     if staged.residual == "exact":
         return jnp.einsum("bij,bj->bi", staged.block_residual, influence)
-    assert chunk.drawn is not None
-    j = chunk.drawn.shape[1]
-    total = sum_tiles(chunk.tiles, jnp.sum(staged.weight, axis=1))
+    assert staged.drawn is not None
+    assert with_drawn is not None
+    (t, n), j = staged.weight.shape, staged.drawn.shape[1]
+    total = sum_tiles(staged.tiles, jnp.sum(staged.weight, axis=1))
     per_weight = influence / jnp.where(staged.weight > 0, staged.weight, 1.0)
     scaled = _take(per_weight, staged) * (total / j)[:, None]
-    owner = jnp.arange(len(chunk.X)) if chunk.tiles is None else chunk.tiles.owner
-    first = jnp.arange(len(total)) if chunk.tiles is None else chunk.tiles.first
-    place = (jnp.arange(len(chunk.X)) - first[owner])[:, None] * chunk.X.shape[1] + jnp.arange(chunk.X.shape[1])
-    cross = jax.vmap(lambda x, a, z, b: residual_cross(feature_map, basis, x, a, z, b))
-    drawn_X, drawn_A = _take(chunk.X, chunk)[owner], _take(staged.A, staged)[owner]
-    R = cross(chunk.X, staged.A, drawn_X, drawn_A).astype(FAST)
-    other = place[:, :, None] != chunk.drawn[owner][:, None, :]
-    return own + jnp.einsum("tnj,tj->tn", jnp.where(other, R, 0.0), scaled[owner].astype(FAST))
+    owner = jnp.arange(t) if staged.tiles is None else staged.tiles.owner
+    first = jnp.arange(t) if staged.tiles is None else staged.tiles.first
+    place = (jnp.arange(t) - first[owner])[:, None] * n + jnp.arange(n)
+    other = place[:, :, None] != staged.drawn[owner][:, None, :]
+    return own + jnp.einsum("tnj,tj->tn", jnp.where(other, with_drawn, 0.0), scaled[owner].astype(FAST))
 
 
 def bag_directions(link: Link, staged: Pixels, mu: Array, factor: Array) -> Array:
