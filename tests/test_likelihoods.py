@@ -27,6 +27,7 @@ from vbagg.likelihoods import (
 )
 from vbagg.likelihoods.base import Lemma1
 from vbagg.likelihoods.estimate import estimate_noise
+from vbagg.likelihoods.numerical import log_density
 from vbagg.links import LINKS, get_link
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -630,3 +631,25 @@ def test_parameters_are_checked():
     assert get_likelihood(instance) is instance
     with pytest.raises(AttributeError, match="has no attribute 'Gamma'"):
         likelihoods.Gamma  # noqa: B018
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 5), (2, 1, 300)])
+def test_log_densities_of_any_shape_are_those_of_the_likelihood(rng, shape):
+    """Blocks and padding leave no trace; facts and totals are broadcast."""
+    T, trials = rng.uniform(0.1, 0.9, shape), rng.integers(5, 40, shape[-1]).astype(float)
+    y = np.floor(trials * rng.uniform(size=shape))
+    likelihood = get_likelihood("beta_binomial")
+    p = dict.fromkeys(likelihood.priors(), np.log(0.2))
+    got = log_density(likelihood, y, T, {"trials": trials}, p)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(got, likelihood.log_prob(y, T, {"trials": trials}, p), rtol=1e-12)
+    several = log_density(get_likelihood("poisson"), np.arange(4.0)[:, None], np.array([0.5, 2.0]), {}, {})
+    np.testing.assert_allclose(several, stats.poisson.logpmf(np.arange(4)[:, None], [0.5, 2.0]), rtol=1e-9)
+
+
+def test_log_densities_are_cut_into_blocks(monkeypatch):
+    monkeypatch.setattr("vbagg.likelihoods.numerical.SMALLEST_BLOCK", 4)
+    monkeypatch.setattr("vbagg.likelihoods.numerical.LARGEST_BLOCK", 8)
+    y = np.arange(21.0)
+    got = log_density(get_likelihood("poisson"), y, y + 0.5, {}, {})
+    np.testing.assert_allclose(got, stats.poisson.logpmf(y, y + 0.5), rtol=1e-9)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from vbagg import metrics
@@ -13,6 +12,7 @@ from vbagg.errors import NoUncertaintyError
 from vbagg.experiments.base import Scores
 from vbagg.experiments.splits import Observed, Truth
 from vbagg.likelihoods import get_likelihood
+from vbagg.likelihoods.numerical import log_density
 from vbagg.models.base import BagModel
 from vbagg.models.constant import Constant
 from vbagg.models.vbagg import VBAgg
@@ -100,5 +100,4 @@ def _plug_in_nll(model: BagModel, bags: Bags, y: np.ndarray, expected: np.ndarra
     """Mean negative log density of outputs whose totals are the expected ones."""
     likelihood = get_likelihood(model.get_params()["likelihood"])
     p = likelihood.logs(model.likelihood_parameters_)
-    with jax.enable_x64(True):
-        return -float(np.mean(np.asarray(likelihood.log_prob(y, expected, likelihood.facts(bags, None), p))))
+    return -float(np.mean(log_density(likelihood, y, expected, likelihood.facts(bags, None), p)))

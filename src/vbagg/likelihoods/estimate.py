@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from vbagg.likelihoods.base import Facts, Learnt, Likelihood
+from vbagg.likelihoods.numerical import log_density
 
 LARGEST_LOG = 15.0
 
@@ -25,12 +24,9 @@ def estimate_noise(likelihood: Likelihood, y: np.ndarray, T: np.ndarray, facts: 
     from scipy.optimize import minimize_scalar
 
     (name,) = names
-    with jax.enable_x64(True):
-        observed, totals = jnp.asarray(y), jnp.asarray(T)
 
-        def loss(log_value: float) -> float:
-            return -float(jnp.sum(likelihood.log_prob(observed, totals, facts, {name: jnp.asarray(log_value)})))
+    def loss(log_value: float) -> float:
+        return -float(np.sum(log_density(likelihood, y, T, facts, {name: log_value})))
 
-        bounds = (-LARGEST_LOG, LARGEST_LOG)
-        found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-8})
+    found = minimize_scalar(loss, bounds=(-LARGEST_LOG, LARGEST_LOG), method="bounded", options={"xatol": 1e-8})
     return {name: float(np.exp(found.x))}
