@@ -9,6 +9,9 @@ import pytest
 
 from vbagg.cli import main
 from vbagg.geo.country_files import write_country
+from vbagg.workflow.noted import NotedSettings
+from vbagg.workflow.settings import WORDS, make_settings
+from vbagg.workflow.stages import STAGES
 
 OUTPUTS = ["check", "maps", "models", "prepared", "report", "run.log", "settings.toml", "validation"]
 
@@ -66,13 +69,116 @@ def test_changed_inputs_are_noticed(country, finished, tmp_path, capsys):
     shutil.copytree(finished, copy)
     settings = (copy / "settings.toml").read_text()
     assert "districts.gpkg" in settings
+    before = os.stat(country.districts)
     os.utime(country.districts)
     try:
         assert main(["prepare", *arguments(country, copy)]) == 0
         assert "nothing changed" not in capsys.readouterr().err
     finally:
+        os.utime(country.districts, ns=(before.st_atime_ns, before.st_mtime_ns))
         stage = json.loads((copy / "prepared" / "stage.json").read_text())
-    assert stage["fingerprint"] != json.loads((finished / "prepared" / "stage.json").read_text())["fingerprint"]
+    assert stage["digest"] != json.loads((finished / "prepared" / "stage.json").read_text())["digest"]
+
+
+def stages_done(out, capsys, *command) -> dict[str, bool]:
+    """Which stages a `run` in a folder does again."""
+    before = {stage: os.stat(out / stage / "stage.json").st_mtime_ns for stage in STAGES}
+    assert main(["run", "--config", str(out / "settings.toml"), "--out", str(out), *command]) == 0
+    capsys.readouterr()
+    return {stage: os.stat(out / stage / "stage.json").st_mtime_ns != before[stage] for stage in STAGES}
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    out = tmp_path / "copy"
+    shutil.copytree(finished, out)
+    return out
+
+
+def test_a_setting_that_only_labels_a_stage_makes_it_anew(copied, capsys):
+    """`per` is a setting of maps, and validation reads it too."""
+    done = stages_done(copied, capsys, "--per", "100")
+    assert [stage for stage in STAGES if done[stage]] == ["maps", "validation", "report"]
+    assert "per 100 people" in (copied / "validation" / "cases" / "verdict.txt").read_text()
+
+
+def test_a_report_of_maps_that_are_older_than_their_model_is_refused(copied, capsys):
+    assert main(["fit", "--likelihood", "poisson", "--out", str(copied)]) == 0
+    before = (copied / "report" / "report.html").read_bytes()
+    assert main(["report", "--out", str(copied)]) == 2
+    error = capsys.readouterr().err
+    assert "no maps that can be used: models changed after it. Run `vbagg predict" in error
+    assert main(["predict", "--out", str(copied)]) == 0
+    assert main(["report", "--out", str(copied)]) == 2
+    error = capsys.readouterr().err
+    assert 'model.likelihood was "negative_binomial" and is "poisson" now. Run `vbagg validate' in error
+    assert (copied / "report" / "report.html").read_bytes() == before
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def changed(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [emptied, truncated, changed, os.remove])
+@pytest.mark.parametrize(
+    ("stage", "follower"), [("prepared", "fit"), ("models", "predict"), ("maps", "report"), ("validation", "report")]
+)
+def test_damaged_results_are_not_taken_for_finished(copied, capsys, stage, follower, damage):
+    files = [path for path in (copied / stage).rglob("*") if path.is_file() and path.name != "stage.json"]
+    largest = max(files, key=lambda path: path.stat().st_size)
+    damage(largest)
+    assert main([follower, "--out", str(copied)]) == 2
+    error = capsys.readouterr().err
+    assert f"no {stage} that can be used: {largest.relative_to(copied / stage).as_posix()} " in error
+    assert any(word in error for word in ("is missing", "bytes instead of", "other content"))
+
+
+def test_damaged_results_are_made_again(copied, capsys):
+    before = (copied / "maps" / "cases" / "rate_mean.tif").read_bytes()
+    truncated(copied / "maps" / "cases" / "rate_mean.tif")
+    done = stages_done(copied, capsys)
+    assert [stage for stage in STAGES if done[stage]] == ["maps", "report"]
+    assert (copied / "maps" / "cases" / "rate_mean.tif").read_bytes() == before
+    assert "maps: begins, since cases/rate_mean.tif has" in (copied / "run.log").read_text()
+
+
+def test_a_record_of_other_results_is_not_believed(copied, capsys):
+    """A stage that was copied from elsewhere, and one whose record was cut off."""
+    record = copied / "maps" / "stage.json"
+    facts = json.loads(record.read_text())
+    facts["settings"]["maps.level"] = 0.5
+    record.write_text(json.dumps(facts))
+    assert main(["report", "--out", str(copied)]) == 2
+    assert "it was not finished" in capsys.readouterr().err
+    record.write_text(record.read_text()[:40])
+    assert main(["report", "--out", str(copied)]) == 2
+
+
+def test_files_beside_the_results_do_no_harm(copied, capsys):
+    """Such as statistics that a viewer of maps keeps."""
+    stages_done(copied, capsys)
+    (copied / "maps" / "cases" / "rate_mean.tif.aux.xml").write_text("<PAMDataset/>")
+    assert not any(stages_done(copied, capsys).values())
+
+
+def test_settings_note_what_is_read():
+    noted = NotedSettings(make_settings({"maps": {"per": 10.0}}, "test"))
+    assert noted.maps.per == 10.0
+    assert noted.read == {"maps.per": 10.0}
+    assert noted.report.model_dump() == {"title": None}
+    assert noted.read == {"maps.per": 10.0, "report.title": None}
+    noted.model_dump()
+    assert len(noted.read) == len(WORDS)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from vbagg.workflow.settings import settings_text
 if TYPE_CHECKING:
     import geopandas as gpd
 
+    from vbagg.doctor import Findings
     from vbagg.geo.prepared import Prepared
 
 CITATION = (
@@ -42,12 +43,12 @@ CITATION = (
 )
 
 
-def write_pages(run: Run, folder: Path) -> None:
-    """Write the plots and one page per response."""
+def write_pages(run: Run, folder: Path, findings: Findings | None) -> None:
+    """Write the plots and one page per response, with what the check found of its inputs."""
     prepared = run.prepared()
     for response in prepared.responses:
         run.tell(f"{response}: plots")
-        page = Page(run, prepared, response, folder)
+        page = Page(run, prepared, response, folder, findings)
         run.tell(f"{response}: page")
         name = "report.html" if len(prepared.responses) == 1 else f"report_{response}.html"
         write_report(folder / name, page.report())
@@ -61,6 +62,7 @@ class Page:
     prepared: Prepared
     response: str
     folder: Path
+    findings: Findings | None
 
     def report(self) -> Report:
         """All of it."""
@@ -170,7 +172,7 @@ class Page:
 
     def _data_blocks(self) -> list[Any]:
         blocks: list[Any] = []
-        found = self.run.findings()
+        found = self.findings
         if found is not None:
             facts = Table(["what", "found"], [[name, text] for name, text in fact_lines(found.facts)])
             blocks += [f"The check before modelling: {verdict(found)}", facts]

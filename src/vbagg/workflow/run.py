@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from vbagg.workflow.folder import SETTINGS, RunFolder, fingerprint
+import vbagg
+from vbagg.workflow.folder import SETTINGS, RunFolder, plain
+from vbagg.workflow.noted import NotedSettings
 from vbagg.workflow.results import read_findings, read_validation
 from vbagg.workflow.settings import Settings, write_settings
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from vbagg.models.vbagg import VBAgg
     from vbagg.validate import Validation
 
+LONGEST_SHOWN = 160
 Tell = Callable[..., None]
 """Takes what is being done in a few words and, if known, the share of the stage that is done."""
 
@@ -43,8 +47,6 @@ class Run:
 
     def model(self, response: str | None = None) -> VBAgg:
         """The model of a response, by default the first."""
-        import vbagg
-
         return vbagg.load(self.folder["models"] / f"{self._named(response)}.vbagg")
 
     def maps(self, response: str | None = None) -> Path:
@@ -65,7 +67,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: what it does, and what its results depend on.
+    """One stage: what it does, and which stages it rests on.
+
+    What else its results depend on is what it reads of the settings, which is noted while it works.
 
     Attributes
     ----------
@@ -75,8 +79,6 @@ class Stage:
         The command for it alone.
     work
         Takes the run and the folder to write into.
-    settings
-        Sections of the settings, or single keys as `section.key`.
     after
         Stages that must be finished.
     uses
@@ -86,22 +88,24 @@ class Stage:
     name: str
     verb: str
     work: Callable[[Run, Path], None]
-    settings: tuple[str, ...]
     after: tuple[Stage, ...] = ()
     uses: tuple[Stage, ...] = ()
 
 
 def carry_out(run: Run, stage: Stage, force: bool = False) -> bool:
     """Carry out a stage unless its results are there for the same inputs; whether it was needed."""
-    mark = _fingerprint(run, stage)
-    if not force and run.folder.fingerprint(stage.name) == mark:
+    reason = "asked for" if force else outdated(run, stage)
+    if reason is None:
         run.folder.log(f"{stage.name}: nothing changed")
         return False
     began = time.perf_counter()
-    run.folder.log(f"{stage.name}: begins")
+    run.folder.log(f"{stage.name}: begins, since {reason}")
     try:
-        with run.folder.writing(stage.name, mark) as fresh:
-            stage.work(run, fresh)
+        with run.folder.writing(stage.name) as unfinished:
+            noted = NotedSettings(run.settings)
+            unfinished.after, unfinished.settings = _foundations(run, stage), noted.read
+            # stands for the settings in all that a stage reads of them
+            stage.work(replace(run, settings=cast(Settings, noted)), unfinished.folder)
     except BaseException as error:
         run.folder.log(f"{stage.name}: stopped, {type(error).__name__}: {error}")
         if not run.folder.has_results:
@@ -113,23 +117,45 @@ def carry_out(run: Run, stage: Stage, force: bool = False) -> bool:
 
 
 def require(run: Run, stage: Stage) -> None:
-    """Refuse to begin a stage whose forerunners are missing."""
+    """Refuse to begin a stage whose forerunners are missing, damaged or older than what they rest on."""
     for earlier in stage.after:
-        if run.folder.fingerprint(earlier.name) is None:
+        reason = outdated(run, earlier)
+        if reason is not None:
             raise ValueError(
-                f"{run.folder.path} has no {earlier.name} yet."
+                f"{run.folder.path} has no {earlier.name} that can be used: {reason}."
                 f" Run `vbagg {earlier.verb} --out {run.folder.path}` first, or `vbagg run` for all stages."
             )
 
 
-def _fingerprint(run: Run, stage: Stage) -> str:
-    import vbagg
-
-    table = run.settings.model_dump()
-    parts: dict[str, Any] = {}
-    for name in stage.settings:
+def outdated(run: Run, stage: Stage) -> str | None:
+    """Why the results of a stage cannot be used as they are, in words; None if they can."""
+    record = run.folder.record(stage.name)
+    if record is None:
+        return "it was not finished" if run.folder[stage.name].exists() else "there is none yet"
+    if record.version != vbagg.__version__:
+        return f"it was made by vbagg {record.version}, and this is {vbagg.__version__}"
+    for name, value in record.settings.items():
         section, _, key = name.partition(".")
-        parts[name] = table[section][key] if key else table[section]
-    parts["after"] = [run.folder.fingerprint(earlier.name) for earlier in (*stage.after, *stage.uses)]
-    parts["version"] = vbagg.__version__
-    return fingerprint(parts)
+        now = plain(getattr(getattr(run.settings, section, None), key, None))
+        if now != value:
+            return f"{name} was {_shown(value)} and is {_shown(now)} now"
+    for earlier in stage.after:
+        if (reason := outdated(run, earlier)) is not None:
+            return f"{earlier.name}: {reason}"
+    for name, digest in _foundations(run, stage).items():
+        if record.after.get(name) != digest:
+            return f"{name} changed after it"
+    return record.damage(run.folder[stage.name])
+
+
+def _foundations(run: Run, stage: Stage) -> dict[str, str]:
+    """Digests of the results that a stage rests on; of those that it uses if these are there and up to date."""
+    usable = [earlier for earlier in stage.uses if outdated(run, earlier) is None]
+    records = {earlier.name: run.folder.record(earlier.name) for earlier in (*stage.after, *usable)}
+    return {name: "" if record is None else record.digest for name, record in records.items()}
+
+
+def _shown(value: Any) -> str:
+    """A setting in words; of a file its name, and its size and time where only these changed."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vbagg.errors import DataWarning, did_you_mean
 from vbagg.workflow.results import write_findings, write_validation
-from vbagg.workflow.run import Run, Stage
+from vbagg.workflow.run import Run, Stage, outdated
 from vbagg.workflow.settings import Settings
 
 if TYPE_CHECKING:
@@ -198,13 +198,14 @@ def _shares(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
 def _report(run: Run, folder: Path) -> None:
     from vbagg.workflow.page import write_pages
 
-    write_pages(run, folder)
+    # what an earlier check found of other inputs is left out
+    write_pages(run, folder, run.findings() if outdated(run, CHECK) is None else None)
 
 
-CHECK = Stage("check", "check", _check, ("data", "model", "validation", "maps.to"))
-PREPARED = Stage("prepared", "prepare", _prepare, ("data",))
-MODELS = Stage("models", "fit", _fit, ("model",), (PREPARED,))
-MAPS = Stage("maps", "predict", _map, ("maps",), (MODELS,))
-VALIDATION = Stage("validation", "validate", _validate, ("validation", "model"), (PREPARED,))
-REPORT = Stage("report", "report", _report, ("report", "maps"), (MAPS, VALIDATION), (CHECK,))
+CHECK = Stage("check", "check", _check)
+PREPARED = Stage("prepared", "prepare", _prepare)
+MODELS = Stage("models", "fit", _fit, (PREPARED,))
+MAPS = Stage("maps", "predict", _map, (MODELS,))
+VALIDATION = Stage("validation", "validate", _validate, (PREPARED,))
+REPORT = Stage("report", "report", _report, (MAPS, VALIDATION), (CHECK,))
 STAGES = {stage.name: stage for stage in (CHECK, PREPARED, MODELS, MAPS, VALIDATION, REPORT)}

@@ -1,0 +1,44 @@
+"""Settings that note which of them are read: what a stage has read is what its results depend on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vbagg.workflow.settings import SECTIONS, Section, Settings
+
+
+class NotedSettings:
+    """Stands for `Settings` while a stage works; `read` holds what was read so far, by `section.key`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.read: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._settings, name)
+        if name in SECTIONS:
+            return _NotedSection(name, found, self.read)
+        # a method of all settings reads them all
+        for section in SECTIONS:
+            getattr(self, section).note_all()
+        return found
+
+
+class _NotedSection:
+    """A section of the settings."""
+
+    def __init__(self, name: str, section: Section, read: dict[str, Any]) -> None:
+        self._name, self._section, self._read = name, section, read
+
+    def __getattr__(self, key: str) -> Any:
+        found = getattr(self._section, key)
+        if key in type(self._section).model_fields:
+            self._read[f"{self._name}.{key}"] = found
+        else:
+            self.note_all()
+        return found
+
+    def note_all(self) -> None:
+        """Take every key as read."""
+        for key in type(self._section).model_fields:
+            getattr(self, key)
