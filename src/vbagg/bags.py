@@ -166,10 +166,10 @@ class Bags:
     def align(self, y: Any, name: str = "y") -> NDArray[np.float64]:
         """One finite number per bag, in the order of `labels` (b,).
 
-        A pandas Series is matched by label, unless its index is the default 0..b-1 and resembles no label;
-        anything else is in the order of `labels` already. Bags that share a label share its value.
+        A pandas Series is matched by label; anything else is in the order of `labels` already. Bags that share a
+        label share its value.
         """
-        if hasattr(y, "iloc") and y.ndim == 1 and not self._is_in_order(y.index):
+        if hasattr(y, "iloc") and y.ndim == 1 and y.index.tolist() != self.labels.tolist():
             y = y.iloc[self._match(y.index, name)]
         values = as_numbers(y, name, "bag", len(self), lambda a: f"bag {self.labels[a]!r}")
         missing = ~np.isfinite(values)
@@ -258,18 +258,6 @@ class Bags:
             return slice(self.starts[positions[0]], self.starts[positions[-1] + 1])
         shift = self.starts[positions] - offsets(sizes)[:-1]
         return np.arange(sizes.sum()) + np.repeat(shift, sizes)
-
-    def _is_in_order(self, index: Any) -> bool:
-        """Tell whether a pandas index is `labels`, or the default 0..b-1 and no label, not even as text."""
-        import pandas as pd
-
-        numbers = range(len(self))
-        return index.tolist() == self.labels.tolist() or (
-            isinstance(index, pd.RangeIndex)
-            and index.equals(pd.RangeIndex(len(self)))
-            and set(numbers).isdisjoint(self.labels)
-            and set(map(str, numbers)).isdisjoint(map(str, self.labels))
-        )
 
     def _match(self, index: Any, name: str) -> list[int]:
         """Position in a pandas index of the label of each bag."""
