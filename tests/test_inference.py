@@ -12,7 +12,7 @@ from vbagg.elbo import Parameters, Spec
 from vbagg.errors import ConvergenceWarning
 from vbagg.inference import Adam, Gaussian, Newton, Problem, get_inference
 from vbagg.inference import newton as newton_module
-from vbagg.inference.adam import merge_chunks
+from vbagg.inference.adam import last_rise, merge_chunks
 from vbagg.inference.averaging import signs
 from vbagg.inference.mode import laplace_start
 from vbagg.inference.profile import solve_in_full
@@ -576,6 +576,27 @@ def test_adam_reaches_the_objective_of_newton(counts, newton):
     assert [entry["epoch"] for entry in adam.history_] == [0, 400, 800, 1199]
 
 
+def test_adam_says_whether_it_has_settled(counts):
+    long = model(Adam(learning_rates=(0.01,), epochs=1200, batch_size=4, record_every=1200)).fit(*counts)
+    assert long.status_.converged
+    assert "no longer rises" in long.status_.message
+    with pytest.warns(ConvergenceWarning, match=r"in the last fifth of 20 epochs the objective still rose by .* nats"):
+        short = model(Adam(learning_rates=(0.01,), epochs=20, batch_size=4)).fit(*counts)
+    assert not short.status_.converged
+
+
+def test_rise_of_a_trend_and_of_noise(rng):
+    trend = np.linspace(0.0, 10.0, 101)
+    rise, noise = last_rise(trend)
+    assert rise == pytest.approx(2.0)
+    assert rise > 2 * noise
+    flat, error = last_rise(rng.normal(0.0, 5.0, 2000))
+    assert error == pytest.approx(5.0 * np.sqrt(2 / 400), rel=0.1)
+    assert abs(flat) < 4 * error
+    assert last_rise(np.zeros(1))[0] == np.inf
+
+
+@pytest.mark.filterwarnings("ignore::vbagg.errors.ConvergenceWarning")
 def test_adam_is_deterministic_for_its_seeds_and_keeps_what_is_fixed(counts):
     short = Adam(epochs=20, seeds=(0, 1), batch_size=3, record_every=10)
     kernel = vbagg.kernels.RBF(lengthscale=1.3, fixed="lengthscale")
@@ -602,6 +623,7 @@ def test_adam_needs_what_it_asks_for(counts):
         get_inference("mcmc")
 
 
+@pytest.mark.filterwarnings("ignore::vbagg.errors.ConvergenceWarning")
 def test_adam_stops_early_at_the_best_epoch_of_held_out_bags(counts):
     bags, y = counts
     overall = y.sum() / bags.totals().sum() * bags.totals()
@@ -621,6 +643,7 @@ def test_adam_stops_early_at_the_best_epoch_of_held_out_bags(counts):
         assert stopped.score(*held_out) == pytest.approx(scores[best], rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::vbagg.errors.ConvergenceWarning")
 def test_adam_ignores_runs_that_overflow(counts):
     options = Adam(learning_rates=(1e5, 0.01), epochs=3, batch_size=4)
     for held_out in (None, (counts[0][:3], counts[1][:3])):

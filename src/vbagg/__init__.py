@@ -25,12 +25,12 @@ _HOMES = {
     "BagGLM": "vbagg.models.glm",
     "load": "vbagg.io",
 }
-_MODULES = ("datasets", "errors", "geo", "kernels", "laws", "likelihoods", "metrics", "validate")
+_MODULES = ("datasets", "errors", "geo", "kernels", "laws", "likelihoods", "metrics", "priors", "validate")
 
 __all__ = [*_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
-    from vbagg import datasets, errors, geo, kernels, laws, likelihoods, metrics, validate
+    from vbagg import datasets, errors, geo, kernels, laws, likelihoods, metrics, priors, validate
     from vbagg.bags import Bags
     from vbagg.inference import Adam, Newton
     from vbagg.io import load

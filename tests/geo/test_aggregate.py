@@ -181,6 +181,15 @@ def test_large_polygons_are_cut_into_pieces(prepared, monkeypatch):
     np.testing.assert_allclose(cut.interval(0.9), whole.interval(0.9), rtol=0.05)
 
 
+def test_large_polygons_of_a_regression_are_cut_into_pieces(prepared, monkeypatch):
+    """A regression on bag means has no link among its parameters."""
+    bags = prepared.bags()
+    model = vbagg.BagGLM("poisson").fit(bags, prepared.y("cases"))
+    monkeypatch.setattr(totals, "PIECE", 5)
+    assert bags.sizes.max() > 5
+    np.testing.assert_allclose(totals.posterior_totals(model, bags).mean, model.posterior_bags(bags).mean, rtol=0.1)
+
+
 def test_polygons_are_taken_a_few_at_a_time(prepared, constant, monkeypatch):
     polygons = read_polygons(frame(), "name")
     once = aggregate(constant, prepared, polygons)

@@ -22,6 +22,10 @@ JITTER = 1e-6
 """Relative jitter of every factorisation: a compiled epoch cannot raise it when needed."""
 
 
+SETTLED = 0.5
+"""Nats by which the ELBO of a run that has come to its end may still rise in its last fifth."""
+
+
 @dataclass(frozen=True)
 class NegativeElbo:
     """Minus the ELBO and log prior, estimated from a mini-batch of bags."""
@@ -117,6 +121,31 @@ def _as_fit(problem: Problem, objective: NegativeElbo, state: Any, run: Run | No
     q = Gaussian(np.asarray(state["mu"]), factor * np.where(np.diag(factor) < 0, -1.0, 1.0))
     elbo = problem.at(parameters, objective.jitter).elbo(q)
     epochs, history = (run.epochs, run.history) if run else (0, [])
-    status = Status(True, f"Ran {epochs} epochs; stochastic gradients do not test convergence.", epochs, 0)
+    status = Status(*_ending(run), epochs, 0)
     objective_ = elbo + objective.log_prior(parameters)[0]
     return Fit(parameters, q, q, elbo, objective_, objective.jitter, status, history)
+
+
+def _ending(run: Run | None) -> tuple[bool, str]:
+    """Whether a run came to its end, and how."""
+    if run is None:
+        return False, "Not run yet."
+    if run.stopped_early:
+        return True, f"Ran {run.epochs} epochs, until held-out bags were predicted no better."
+    rise, noise = last_rise(-np.array(run.losses, dtype=float))
+    if rise <= max(SETTLED, 2 * noise):
+        return True, f"Ran {run.epochs} epochs; the objective no longer rises by more than its noise."
+    return False, (
+        f"Not converged: in the last fifth of {run.epochs} epochs the objective still rose by {rise:.1f} nats."
+        " Try more epochs or other learning rates (`inference=Adam(epochs=..., learning_rates=...)`), or 'newton'."
+    )
+
+
+def last_rise(objective: np.ndarray) -> tuple[float, float]:
+    """How much higher the objective is in the last fifth of all epochs than in the fifth before, and its error."""
+    k = max(1, len(objective) // 5)
+    before, last = objective[-2 * k : -k], objective[-k:]
+    if not len(before):
+        return np.inf, 0.0
+    noise = np.sqrt((before.var() + last.var()) / k)
+    return float(last.mean() - before.mean()), float(noise)

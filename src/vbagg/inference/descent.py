@@ -74,6 +74,10 @@ class Run:
     state: Any
     epochs: int
     history: list[dict] = field(default_factory=list)
+    stopped_early: bool = False
+    """Whether held-out bags ended it."""
+    losses: list[Any] = field(default_factory=list)
+    """Mean loss of the mini-batches of each epoch."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,8 @@ class Descent:
         run, best, since = Run(state, 0), -np.inf, 0
         for epoch in range(options.epochs):
             own = batches(epoch)
-            state, memory = _epoch(self.objective, rate, mask, self.constants, self.data, own, state, memory)
+            state, memory, loss = _epoch(self.objective, rate, mask, self.constants, self.data, own, state, memory)
+            run.losses.append(loss)
             done = epoch + 1
             if done == options.epochs or epoch % options.record_every == 0:
                 run.history.append({"epoch": epoch, "learning_rate": rate, "seed": seed, **measure(state)})
@@ -128,6 +133,7 @@ class Descent:
             else:
                 since += 1
             if since >= options.patience:
+                run.stopped_early = True
                 break
         return run
 
@@ -141,14 +147,15 @@ def _optimiser() -> Any:
 @partial(jax.jit, static_argnames=("objective",))
 def _epoch(
     objective: Objective, rate: Any, mask: Any, constants: Any, data: Any, batches: Any, state: Any, memory: Any
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any, jax.Array]:
     optimiser = _optimiser()
 
-    def step(carry: tuple[Any, Any], batch: Any) -> tuple[tuple[Any, Any], None]:
+    def step(carry: tuple[Any, Any], batch: Any) -> tuple[tuple[Any, Any], jax.Array]:
         state, memory = carry
-        slopes = jax.grad(objective.loss)(state, constants, data, batch)
+        loss, slopes = jax.value_and_grad(objective.loss)(state, constants, data, batch)
         updates, memory = optimiser.update(jax.tree.map(jnp.multiply, slopes, mask), memory)
         moved = jax.tree.map(lambda leaf, update: (leaf - rate * update).astype(leaf.dtype), state, updates)
-        return (moved, memory), None
+        return (moved, memory), loss
 
-    return jax.lax.scan(step, (state, memory), batches)[0]
+    (state, memory), losses = jax.lax.scan(step, (state, memory), batches)
+    return state, memory, jnp.mean(losses)
