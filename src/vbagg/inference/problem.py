@@ -29,8 +29,9 @@ from vbagg.representatives import Representation, Representatives
 Array = jax.Array
 LARGEST_SCALE = 10.0
 """Factor by which the residual variance of representatives is corrected at most."""
-LONG = 2e11
-"""Products of a feature with a weight, over all passes, from which loops should be compiled to run fast."""
+MEDIUM, LONG = 4e10, 2e11
+"""Products of a feature with a weight, over all passes, from which loops should be compiled to run fast, and from which
+single precision is worth its rounding."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ class Problem:
     def compiled(self) -> Compiled:
         """Functions compiled as befits the work ahead."""
         passes = PASSES_OF_A_SEARCH if self.rough is None else PASSES
-        return QUICK_TO_RUN if self.products * passes > LONG else QUICK_TO_COMPILE
+        return QUICK_TO_RUN if self.products * passes > MEDIUM else QUICK_TO_COMPILE
 
     @property
     def products(self) -> int:
