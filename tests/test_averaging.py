@@ -48,7 +48,7 @@ def test_directions_are_sorted_by_their_effect(rng):
     assert (np.diff(change) < 0).all()
 
 
-def test_weights_are_spread_over_half_of_the_points(rng):
+def test_weights_are_spread_over_as_many_points_as_asked(rng):
     even = rng.normal(0.0, 0.1, 8)
     np.testing.assert_allclose(_spread_out(even, 4.0), np.exp(even) / np.exp(even).sum())
     uneven = np.array([0.0, -1.0, -9.0, 2.0, -4.0, -3.0, -6.0, 1.5])

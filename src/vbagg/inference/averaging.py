@@ -22,9 +22,9 @@ LARGEST_SD = 1.5
 """Posterior sd of a log-parameter is taken to be at most this: about the prior's."""
 LARGEST_SURPLUS = 2.0
 """The log weight of a point exceeds the Gaussian's by at most this."""
-LEAST_EFFECTIVE = 0.5
+LEAST_EFFECTIVE = 0.9
 """Share of the points that weights are spread over at least: their logarithms are shrunk until they are. A few points
-stand for a distribution by their places; weights that leave one of them alone are an error of the Gaussian there."""
+stand for a distribution by their places; weights that leave few of them are an error of the Gaussian there."""
 LEAST_WEIGHT = 0.02
 """Members of less weight than this share of an even one are left out of predictions."""
 MEMBERS, MORE_MEMBERS = 8, 12
