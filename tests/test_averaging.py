@@ -31,13 +31,23 @@ def test_slopes_of_a_quadratic_give_its_gaussian(rng):
     k = 4
     root = rng.normal(size=(k, k))
     precision, top = root @ root.T + 0.8 * np.eye(k), rng.normal(0.0, 0.1, k)
-    start, spread, design = top + 0.05, np.diag([0.3, 0.5, 0.2, 0.4]), signs(k)
+    start, spread, design = top + 0.05, np.diag([0.6, 0.9, 0.5, 0.8]), signs(k)
     tried = [
         Point(x, 0.0, -precision @ (x - top), None, None, (), None) for x in (start + spread @ row for row in design)
     ]
     centre, found = _gaussian(start, spread, design, tried)
     np.testing.assert_allclose(centre, top, atol=1e-10)
     np.testing.assert_allclose(found @ found.T, np.linalg.inv(precision), rtol=1e-9, atol=1e-12)
+
+
+def test_slopes_without_sense_do_not_carry_points_away(rng):
+    """Curvature of the wrong sign, as noise makes it: sds grow threefold at most."""
+    spread, design = np.diag([0.05, 0.1, 0.02]), signs(3)
+    tried = [Point(spread @ row, 0.0, 7.0 * rng.normal(size=3) + spread @ row, None, None, (), None) for row in design]
+    centre, found = _gaussian(np.zeros(3), spread, design, tried)
+    in_first_sds = np.linalg.solve(spread, found)
+    assert np.linalg.norm(in_first_sds, 2) < 3.0 + 1e-9
+    assert np.linalg.norm(np.linalg.solve(spread, centre)) < 3.0 * np.sqrt(3) + 1e-9
 
 
 def test_directions_are_sorted_by_their_effect(rng):

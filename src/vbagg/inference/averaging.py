@@ -20,8 +20,13 @@ FIRST_SD = 0.5
 """Sd of log-parameters of which no search has learnt the curvature."""
 LARGEST_SD = 1.5
 """Posterior sd of a log-parameter is taken to be at most this: about the prior's."""
-LARGEST_SURPLUS = 2.0
-"""The log weight of a point exceeds the Gaussian's by at most this."""
+LARGEST_GROWTH = 3.0
+"""Slopes one sd off tell of sds up to so many times as large."""
+LEAST_SURPLUS, LARGEST_SURPLUS = -2.0, 2.0
+"""The log weight of a point exceeds the Gaussian's by at most the second. Where it is below the first, the Gaussian
+reaches too far, and the point comes nearer to the centre."""
+SHARES = (1.0, 0.5, 0.25)
+"""Of the way from the centre at which a point is tried."""
 LEAST_EFFECTIVE = 0.9
 """Share of the points that weights are spread over at least: their logarithms are shrunk until they are. A few points
 stand for a distribution by their places; weights that leave few of them are an error of the Gaussian there."""
@@ -34,7 +39,7 @@ LITTLE = 2e8
 """Products of a feature with a weight in a pass over all individuals that are little work."""
 SAMPLE = 1000
 """Individuals at which the effect of parameters is looked at."""
-PRECISION = 0.5
+PRECISION = 0.1
 """Nats to which `q` is solved at each point, where it starts displaced from the mode as it is at the optimum."""
 ORDERS = (4, 8, 12, 20, 24, 32, 44, 48, 60)
 """Orders of Hadamard matrices by Paley's construction: one more than a prime that leaves 3 when divided by 4."""
@@ -86,10 +91,14 @@ def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPri
     spread = _by_effect(spread, effect)[:, : few.shape[1]]
     members, log_weights = [], []
     for number, row in enumerate(-few):
-        point = told(len(design) + number, profile(centre + spread @ row, PRECISION, slope=False))
-        if np.isfinite(point.value) and point.solution.converged:
-            log_weights.append(min(point.value - origin.value + few.shape[1] / 2, LARGEST_SURPLUS))
-            members.append(_member(profile.problem, fit, origin, point))
+        for share in SHARES:
+            offset = share * (spread @ row)
+            point = told(len(design) + number, profile(centre + offset, PRECISION, slope=False))
+            surplus = point.value - origin.value + share**2 * few.shape[1] / 2
+            if point.solution.converged and surplus > LEAST_SURPLUS:
+                log_weights.append(min(surplus, LARGEST_SURPLUS))
+                members.append(_member(profile.problem, fit, origin, point))
+                break
     if not members:
         return Average([(1.0, fit)], 1.0, 1, "the posterior of the weights was found at none of the other values")
     raw = _weights(np.array(log_weights))
@@ -152,8 +161,10 @@ def _gaussian(
         return centre, spread
     rows, slopes = map(np.array, zip(*known, strict=True))
     curvature = -(rows.T @ slopes) / len(rows)
+    values, axes = np.linalg.eigh((curvature + curvature.T) / 2)
+    curvature = (axes * np.maximum(values, 1 / LARGEST_GROWTH**2)) @ axes.T
     inverse = np.linalg.inv(spread)
-    root = _root(inverse.T @ (curvature + curvature.T) / 2 @ inverse)
+    root = _root(inverse.T @ curvature @ inverse)
     shift = root @ np.clip(root.T @ inverse.T @ slopes.mean(axis=0), -1.0, 1.0)
     return centre + shift, root
 
