@@ -124,12 +124,6 @@ def combine_features(feature_map: FeatureMap, basis: Basis, X: Array, v: Array) 
     return total
 
 
-@lightly(static_argnums=0)
-def compiled_combination(feature_map: FeatureMap, basis: Basis, X: Array, v: Array) -> Array:
-    """`combine_features`, compiled."""
-    return combine_features(feature_map, basis, X, v)
-
-
 def carry_weights(feature_map: FeatureMap, old: Basis, new: Basis, v: np.ndarray) -> np.ndarray:
     """Weights that give `f` the same values at the landmarks (and the same slopes) with other kernel parameters."""
     carried = [v[:1]]

@@ -23,7 +23,7 @@ JITTER = 1e-6
 
 
 SETTLED = 0.5
-"""Nats by which the ELBO of a run that has come to its end may still rise in its last fifth."""
+"""Nats by which the objective of a run that has come to its end may still rise in its last fifth."""
 
 
 @dataclass(frozen=True)
