@@ -10,7 +10,7 @@ import vbagg
 from vbagg.bags import Bags
 from vbagg.elbo import Parameters, Spec
 from vbagg.errors import ConvergenceWarning
-from vbagg.inference import Adam, Gaussian, Newton, Problem, get_inference
+from vbagg.inference import Adam, Gaussian, Inference, Newton, Problem, get_inference
 from vbagg.inference import newton as newton_module
 from vbagg.inference.adam import last_rise, merge_chunks
 from vbagg.inference.averaging import signs
@@ -21,7 +21,7 @@ from vbagg.inference.search import maximise
 from vbagg.inference.weights import solve_weights
 from vbagg.likelihoods import NegativeBinomial, Normal, Poisson
 from vbagg.links import get_link
-from vbagg.models.setup import single_precision
+from vbagg.models.layout import Layout
 from vbagg.posterior import row_marginals
 from vbagg.priors import make_log_prior
 
@@ -408,16 +408,20 @@ def test_single_precision_changes_next_to_nothing(many):
 
 def test_precision_follows_the_work_ahead():
     large, moderate, small = np.full(957, 1091), np.full(957, 21), np.full(109, 265)
-    assert single_precision(Newton(), "matched", "auto", large, 600)
-    assert single_precision(Newton(), "matched", "auto", moderate, 600)
-    assert not single_precision(Newton(), "matched", "auto", small, 400)
-    assert single_precision(Newton(), "matched", "diagonal", small, 400)  # searched for with all individuals
-    assert single_precision(Newton(representatives=None), "matched", "auto", small, 400)
-    assert not single_precision(Newton(), "montecarlo", "auto", large, 600)
-    assert not single_precision(Newton(precision="double"), "matched", "auto", large, 600)
-    assert not single_precision(vbagg.Adam(), "matched", "auto", large, 600)
+
+    def single(inference, approximation, residual, sizes, n_columns):
+        return Layout.of(inference.traits, approximation, residual, sizes, n_columns, 2e9, 0).single
+
+    assert single(Newton(), "matched", "auto", large, 600)
+    assert single(Newton(), "matched", "auto", moderate, 600)
+    assert not single(Newton(), "matched", "auto", small, 400)
+    assert single(Newton(), "matched", "diagonal", small, 400)  # searched for with all individuals
+    assert single(Newton(representatives=None), "matched", "auto", small, 400)
+    assert not single(Newton(), "montecarlo", "auto", large, 600)
+    assert not single(Newton(precision="double"), "matched", "auto", large, 600)
+    assert not single(vbagg.Adam(), "matched", "auto", large, 600)
     with pytest.raises(ValueError, match="needs double precision"):
-        single_precision(Newton(precision="single"), "montecarlo", "auto", small, 10)
+        single(Newton(precision="single"), "montecarlo", "auto", small, 10)
     with pytest.raises(ValueError, match="precision"):
         Newton(precision="half")
 
@@ -560,7 +564,7 @@ def test_fits_are_deterministic_and_leave_the_precision_of_jax_alone(counts, new
 def test_newton_is_at_a_maximum_of_its_objective(x64, newton):
     """Moved along a kernel parameter and solved anew, the ELBO plus log prior does not rise."""
     best = newton._best
-    problem = Problem(best.spec, newton._training[1], best.parameters.landmarks, memory=1e9)
+    problem = Problem(best.spec, newton._training.chunks, best.parameters.landmarks, memory=1e9)
     log_prior = make_log_prior(best.spec.feature_map.components, "default", best.spec.likelihood, best.spec.link)
     (params,) = best.parameters.kernel
     for name in params:
@@ -683,3 +687,20 @@ def test_a_solve_gives_up_where_what_is_needed_is_out_of_reach(x64, solved, name
     again = solve_weights(staged, tolerance=1e-6, needed=solution.elbo - 1e-3)
     assert again.elbo == pytest.approx(solution.elbo, abs=1e-4)
     assert in_vain < problem.evaluations - before - in_vain
+
+
+class LastStart(Inference):
+    """A user's own inference: the search of `newton` from the last start alone."""
+
+    def run(self, task):
+        assert not task.problem.rough  # asks for no representatives
+        return Newton(starts=1).run(replace(task, starts=task.starts[-1:]))
+
+
+def test_an_inference_of_ones_own_is_run_like_others(counts):
+    found = model(LastStart()).fit(*counts)
+    assert len(found.status_.starts) == 1
+    with pytest.raises(TypeError, match="abstract"):
+        Inference()
+    with pytest.raises(ValueError, match="early_stop"):
+        model(LastStart()).fit(*counts, early_stop=counts)

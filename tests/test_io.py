@@ -44,13 +44,13 @@ def toy():
 class Arbitrary(vbagg.Newton):
     """The start with some posterior of the weights: all that storing needs, without compiling a fit."""
 
-    def run(self, problem, starts, trainable, log_prior, report, validator=None):
+    def run(self, task):
         rng = np.random.default_rng(5)
-        factor = np.tril(rng.normal(0.0, 0.2, (problem.n_features,) * 2)) + np.eye(problem.n_features)
-        q = Gaussian(rng.normal(0.0, 0.3, problem.n_features), factor)
+        factor = np.tril(rng.normal(0.0, 0.2, (task.problem.n_features,) * 2)) + np.eye(task.problem.n_features)
+        q = Gaussian(rng.normal(0.0, 0.3, task.problem.n_features), factor)
         status = Status(True, "Not a fit.", 3, 4, (-1.5, -1 / 3), 1e-8)
         history = [{"evaluation": 0, "elbo": -1 / 3}]
-        start = jax.tree.map(np.asarray, starts[0])
+        start = jax.tree.map(np.asarray, task.starts[0])
         jitter = (1e-8,) * len(start.kernel)
         return Fit(
             parameters=start,
@@ -509,7 +509,7 @@ def test_unknown_models_and_classes_are_never_made(file):
         vbagg.load(file)
     document["parameters"]["inference"] = {"Popen": {"args": ["true"]}}
     rewrite(file, document)
-    with pytest.raises(ValueError, match=r"truncated or damaged \(KeyError: 'Popen'\)"):
+    with pytest.raises(ValueError, match=r"damaged \(ValueError: it holds 'Popen', which is none of vbagg's classes\)"):
         vbagg.load(file)
 
 

@@ -13,7 +13,7 @@ from scipy import integrate
 import vbagg
 from vbagg import kernels
 from vbagg.chunks import make_chunks
-from vbagg.inference import Fit, Gaussian, Status
+from vbagg.inference import Fit, Gaussian, Inference, Status
 from vbagg.links import get_link
 
 CASES = {
@@ -41,12 +41,12 @@ N_BAGS, SIZE = 12, 5
 TRIALS = np.arange(N_BAGS) + 4.0
 
 
-class Arbitrary(vbagg.Newton):
+class Arbitrary(Inference):
     """The start with a made-up posterior of the weights."""
 
-    def run(self, problem, starts, trainable, log_prior, report, validator=None):
-        start = jax.tree.map(np.asarray, starts[0])
-        q = Gaussian(*made_up_weights(problem.n_features))
+    def run(self, task):
+        start = jax.tree.map(np.asarray, task.starts[0])
+        q = Gaussian(*made_up_weights(task.problem.n_features))
         jitter, status = (1e-8,) * len(start.kernel), Status(True, "Not a fit.", 0, 0)
         return Fit(parameters=start, q=q, posterior=q, elbo=0.0, objective=0.0, jitter=jitter, status=status)
 

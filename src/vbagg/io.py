@@ -1,7 +1,7 @@
 """Fitted models in files: one zip container with a JSON document and an `.npy` member per array.
 
-Nothing is pickled, so a stranger's file cannot run code: only the classes in `CLASSES` and `MODELS` are ever
-made from it. In the document a value that JSON lacks is a mapping of one tag to its content, such as
+Nothing is pickled, so a stranger's file cannot run code: only the classes in `CLASSES`, `PARTS` and `MODELS` are
+ever made from it. In the document a value that JSON lacks is a mapping of one tag to its content, such as
 `{"Newton": {"starts": 1}}`, `{"tuple": [...]}` or `{"array": "parameters/landmarks.npy"}`.
 """
 
@@ -11,7 +11,7 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -31,12 +31,6 @@ from vbagg.landmarks import Landmarks
 from vbagg.likelihoods import likelihood_classes
 from vbagg.links import LINKS
 from vbagg.manifold import Manifold
-from vbagg.models.constant import ConstantFitted
-from vbagg.models.fitted import Fitted, Member
-from vbagg.models.frame import Frame
-from vbagg.models.functions import LandmarkFunction, Network
-from vbagg.models.glm import GLMFitted
-from vbagg.models.point import PointFitted
 from vbagg.observed import Observed
 from vbagg.scaling import Scaler
 
@@ -54,17 +48,32 @@ MODELS = {
 }
 """Estimators that can be stored, and their modules."""
 
+PARTS = {
+    "Fitted": "vbagg.models.fitted",
+    "Member": "vbagg.models.predicted",
+    "Frame": "vbagg.models.frame",
+    "PointFitted": "vbagg.models.point",
+    "LandmarkFunction": "vbagg.models.functions",
+    "Network": "vbagg.models.functions",
+    "ConstantFitted": "vbagg.models.constant",
+    "GLMFitted": "vbagg.models.glm",
+}
+"""Their fitted states, and the modules of these."""
 CLASSES: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         *likelihood_classes().values(),
         *(type(link) for link in LINKS.values()),
         *INFERENCES.values(),
-        *(Landmarks, Prior, Scaler, FeatureMap, Spec, Parameters, Gaussian, Frame, Member, Fitted, Observed, Status),
-        *(Manifold, LandmarkFunction, Network, PointFitted, ConstantFitted, GLMFitted),
+        *(Landmarks, Prior, Scaler, FeatureMap, Spec, Parameters, Gaussian, Observed, Status, Manifold),
     )
 }
-"""Dataclasses that may stand in a file; each is stored as its fields."""
+"""Other dataclasses that may stand in a file. Each is stored as its fields."""
+
+
+def _class_of(name: str) -> type | None:
+    """A dataclass that may stand in a file. Models know how to save themselves, so that they are known by name here."""
+    return getattr(import_module(PARTS[name]), name) if name in PARTS else CLASSES.get(name)
 
 
 def save(model: Any, path: str | os.PathLike) -> None:
@@ -219,12 +228,12 @@ def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
         series = {"labels": value.index.tolist(), "values": value.to_numpy()}
         return {"series": _encode_all(series, place, arrays)}
     kind = type(value).__name__
-    if CLASSES.get(kind) is not type(value):
+    if _class_of(kind) is not type(value) or not is_dataclass(value):
         raise TypeError(
             f"A model file holds numbers, text, arrays and vbagg's own classes; got {kind} at {place!r}. "
             "Replace it and fit again."
         )
-    content = {field.name: getattr(value, field.name) for field in fields(CLASSES[kind]) if field.init}
+    content = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
     return {kind: _encode_all(content, place, arrays)}
 
 
@@ -259,7 +268,10 @@ def _decode(value: Any, members: Mapping[str, bytes]) -> Any:
         import pandas as pd
 
         return pd.Series(decoded["values"], index=decoded["labels"])
-    return CLASSES[tag](**decoded)
+    kind = _class_of(tag)
+    if kind is None:
+        raise ValueError(f"it holds {tag!r}, which is none of vbagg's classes")
+    return kind(**decoded)
 
 
 def _array(name: str, members: Mapping[str, bytes]) -> np.ndarray:

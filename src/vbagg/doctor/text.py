@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vbagg.doctor.findings import Finding, Findings
 from vbagg.doctor.words import amount, number
+
+if TYPE_CHECKING:
+    from vbagg.doctor.findings import Finding, Findings
 
 LEVELS = {"errors": "red", "warnings": "yellow", "advice": "cyan"}
 HOW = {"average": "averaged", "sum": "summed", "interpolation": "interpolated"}

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from vbagg.errors import unknown_name
-from vbagg.inference.adam import run_adam
+from vbagg.inference.adam import Adam
 from vbagg.inference.averaging import average
-from vbagg.inference.descent import Adam, Descent, Run
+from vbagg.inference.base import Inference, Task, Traits
+from vbagg.inference.descent import Descent, Run
 from vbagg.inference.newton import Newton
 from vbagg.inference.problem import Gaussian, Problem
 from vbagg.inference.result import Fit, Status, Validator
 
-INFERENCES: dict[str, type[Newton] | type[Adam]] = {"newton": Newton, "adam": Adam}
+INFERENCES: dict[str, type[Inference]] = {"newton": Newton, "adam": Adam}
 
 __all__ = [
     "INFERENCES",
@@ -20,21 +21,23 @@ __all__ = [
     "Descent",
     "Fit",
     "Gaussian",
+    "Inference",
     "Newton",
     "Problem",
     "Run",
     "Status",
+    "Task",
+    "Traits",
     "Validator",
     "average",
     "get_inference",
-    "run_adam",
 ]
 
 
-def get_inference(inference: Any) -> Newton | Adam:
+def get_inference(inference: Any) -> Inference:
     """Return an inference from its name, or pass an instance through."""
-    if isinstance(inference, Newton | Adam):
+    if isinstance(inference, Inference):
         return inference
-    if inference not in INFERENCES:
+    if not isinstance(inference, str) or inference not in INFERENCES:
         raise unknown_name("inference", inference, INFERENCES)
     return INFERENCES[inference]()

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.chunks import Chunk
-from vbagg.elbo import Parameters, Spec, data_term, kl_divergence, stage
+from vbagg.elbo import Spec, data_term, kl_divergence, stage
 from vbagg.features import make_basis
-from vbagg.inference.descent import Adam, Descent, Run
+from vbagg.inference.base import Inference, Task, Traits
+from vbagg.inference.descent import Descent, Run, Schedule
 from vbagg.inference.problem import Gaussian, Problem
-from vbagg.inference.result import Fit, Status, Validator, choose
+from vbagg.inference.result import Fit, Status, choose
 from vbagg.priors import LogPrior
-from vbagg.progress import Report
 
 JITTER = 1e-6
 """Relative jitter of every factorisation: a compiled epoch cannot raise it when needed."""
@@ -50,41 +50,58 @@ class NegativeElbo:
         return -(bound + self.log_prior.density(parameters))
 
 
-def run_adam(
-    options: Adam,
-    problem: Problem,
-    start: Parameters,
-    trainable: Parameters,
-    log_prior: LogPrior,
-    report: Report,
-    validator: Validator | None = None,
-    stopper: Validator | None = None,
-) -> Fit:
-    """Run every learning rate and seed, and keep the best."""
-    objective = NegativeElbo(problem.spec, log_prior)
-    m = problem.n_features
-    state: Any = {"parameters": start, "mu": np.zeros(m), "factor": 0.1 * np.eye(m)}
-    flags = {"parameters": trainable, "mu": True, "factor": True}
-    chunk = merge_chunks(problem.chunks)
-    descent = Descent(objective, None, chunk, problem.n_bags, lambda seed: state, flags)
-    stopping = options.stopping_score(stopper, validator)
+@dataclass(frozen=True)
+class Adam(Schedule, Inference):
+    """The paper's inference: stochastic gradients on mini-batches of bags, over `q` and all parameters at once.
 
-    def as_fit(state: Any, run: Run | None = None) -> Fit:
-        return _as_fit(problem, objective, state, run)
+    Parameters
+    ----------
+    learning_rates, seeds
+        Every combination is run and the best kept: by validation score if a validation set is given to `fit`,
+        by the training objective otherwise.
+    epochs
+        Passes over the bags.
+    batch_size
+        Bags in a mini-batch; None: a tenth of them.
+    early_stopping
+        Stop when the score of the held-out bags has not improved for `patience` epochs, counted from `first_stop`,
+        and go back to the best epoch. The bags are `early_stop` of `fit`, which asks for it by itself, or else
+        its `validation`.
+    record_every
+        Epochs between entries of `history_` (each costs a pass over the data).
+    """
 
-    fits = []
-    for rate in options.learning_rates:
-        for seed in options.seeds:
-            run = descent.run(
-                options,
-                rate,
-                seed,
-                lambda state: {"elbo": as_fit(state).elbo},
-                None if stopping is None else lambda state: stopping(as_fit(state)),
-                report,
-            )
-            fits.append(as_fit(run.state, run))
-    return choose(fits, problem, validator)
+    @property
+    def traits(self) -> Traits:
+        """Mini-batches of any bags; parameters stay where the descent ends."""
+        return Traits(any_batch=True, early_stop=True, averaged=False)
+
+    def run(self, task: Task) -> Fit:
+        """Run every learning rate and seed, and keep the best."""
+        problem = task.problem
+        objective = NegativeElbo(problem.spec, task.log_prior)
+        m = problem.n_features
+        state: Any = {"parameters": task.starts[0], "mu": np.zeros(m), "factor": 0.1 * np.eye(m)}
+        flags = {"parameters": task.trainable, "mu": True, "factor": True}
+        descent = Descent(objective, None, merge_chunks(problem.chunks), problem.n_bags, lambda seed: state, flags)
+        stopping = self.stopping_score(task.stopper, task.validator)
+
+        def as_fit(state: Any, run: Run | None = None) -> Fit:
+            return _as_fit(problem, objective, state, run)
+
+        fits = []
+        for rate in self.learning_rates:
+            for seed in self.seeds:
+                run = descent.run(
+                    self,
+                    rate,
+                    seed,
+                    lambda state: {"elbo": as_fit(state).elbo},
+                    None if stopping is None else lambda state: stopping(as_fit(state)),
+                    task.report,
+                )
+                fits.append(as_fit(run.state, run))
+        return choose(fits, problem, task.validator)
 
 
 def merge_chunks(chunks: list[Chunk]) -> Chunk:

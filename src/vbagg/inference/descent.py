@@ -16,25 +16,8 @@ from vbagg.progress import Report
 
 
 @dataclass(frozen=True)
-class Adam:
-    """Stochastic gradients on mini-batches of bags.
-
-    Parameters
-    ----------
-    learning_rates, seeds
-        Every combination is run and the best kept: by validation score if a validation set is given to `fit`,
-        by the training objective otherwise.
-    epochs
-        Passes over the bags.
-    batch_size
-        Bags in a mini-batch; None: a tenth of them.
-    early_stopping
-        Stop when the score of the held-out bags has not improved for `patience` epochs, counted from `first_stop`,
-        and go back to the best epoch. The bags are `early_stop` of `fit`, which asks for it by itself, or else
-        its `validation`.
-    record_every
-        Epochs between entries of `history_` (each costs a pass over the data).
-    """
+class Schedule:
+    """How fast to descend, how long, and when to stop; `Adam` says what the fields are."""
 
     learning_rates: tuple[float, ...] = (0.01,)
     seeds: tuple[int, ...] = (0,)
@@ -97,7 +80,7 @@ class Descent:
 
     def run(
         self,
-        options: Adam,
+        options: Schedule,
         rate: float,
         seed: int,
         measure: Callable[[Any], dict[str, float]],

@@ -9,17 +9,16 @@ import numpy as np
 
 from vbagg.elbo import Parameters
 from vbagg.errors import unknown_name
+from vbagg.inference.base import PRECISIONS, Inference, Task, Traits
 from vbagg.inference.mode import linearised
 from vbagg.inference.problem import Problem, StagedProblem
 from vbagg.inference.profile import Point, Profile, solve_in_full
-from vbagg.inference.result import Fit, FlatParameters, Status, Validator, choose, require_counts
+from vbagg.inference.result import Fit, FlatParameters, Status, choose, require_counts
 from vbagg.inference.search import SearchResult, maximise
 from vbagg.inference.weights import promised_gain
-from vbagg.priors import LogPrior
 from vbagg.progress import Report
 from vbagg.representatives import TOLERABLE, total_error
 
-PRECISIONS = ("auto", "double", "single")
 SAME_OPTIMUM = 2.0, 0.7
 """A later start that comes this near to an earlier optimum, in nats and log-parameters, is in its basin and stops."""
 LADDER = 3
@@ -40,7 +39,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True)
-class Newton:
+class Newton(Inference):
     """Natural-gradient solve of `q` inside BFGS over kernel and likelihood parameters.
 
     Parameters
@@ -79,17 +78,15 @@ class Newton:
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", self.precision, PRECISIONS)
 
-    def run(
-        self,
-        problem: Problem,
-        starts: list[Parameters],
-        trainable: Parameters,
-        log_prior: LogPrior,
-        report: Report,
-        validator: Validator | None = None,
-    ) -> Fit:
+    @property
+    def traits(self) -> Traits:
+        """As its options say."""
+        return Traits(representatives=self.representatives, precision=self.precision)
+
+    def run(self, task: Task) -> Fit:
         """Fit from each promising start and keep the best."""
-        flat = FlatParameters(starts[0], trainable)
+        problem, log_prior, starts = task.problem, task.log_prior, task.starts
+        flat = FlatParameters(starts[0], task.trainable)
         fits: list[Fit] = []
         ladder, others = starts[: min(self.starts, LADDER)], starts[LADDER : self.starts]
         profile = Profile(problem.rough or problem, flat, log_prior)
@@ -101,9 +98,9 @@ class Newton:
             profile = Profile(problem.rough or problem, flat, log_prior, point)
             if fits:
                 profile.max_steps = LATER_STEPS
-            search = _Search(problem, profile, report, len(fits))
+            search = _Search(problem, profile, task.report, len(fits))
             fits.append(search.run(point.x, fits, self))
-        return choose(fits, problem, validator)
+        return choose(fits, problem, task.validator)
 
     def _promising(self, profile: Profile, starts: list[Parameters]) -> list[Point]:
         """Peaks of the objective along starting length-scales, the best first."""

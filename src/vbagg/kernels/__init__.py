@@ -13,8 +13,7 @@ Then ``kernel.matrix(log_params, X1, X2)`` is (n1, n2) in the precision of ``X1`
 and the numbers in the tree are in the units of those arrays, which the models standardise.
 """
 
-from vbagg.kernels.base import Kernel, LogParameters
-from vbagg.kernels.composite import Product, Sum
+from vbagg.kernels.base import Kernel, LogParameters, Product, Sum
 from vbagg.kernels.distances import median_distance, squared_distances
 from vbagg.kernels.families import RBF, Linear, Matern12, Matern32, Matern52, Periodic, White
 from vbagg.kernels.prior import PRIOR_NAMES, Prior

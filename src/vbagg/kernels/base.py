@@ -1,9 +1,11 @@
-"""What all kernels share, and what all with parameters of their own share."""
+"""What all kernels share, and kernels made of others: sums and products."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import jax
@@ -11,15 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from vbagg.kernels.columns import checked_columns, column_number, take_columns
-from vbagg.kernels.distances import median_distance, typical_distance
-from vbagg.kernels.prior import Prior
+from vbagg.kernels.columns import take_columns
 
 if TYPE_CHECKING:
-    from vbagg.kernels.composite import Product, Sum
+    from vbagg.kernels.leaf import Leaf
 
 LogParameters = Any  # {parameter: array} for a leaf, a tuple of trees for a Sum or Product
-Start = float | tuple[float, ...] | None
 
 
 class Kernel(ABC):
@@ -37,13 +36,9 @@ class Kernel(ABC):
         return not (self.exact_features or self.local)
 
     def __add__(self, other: Kernel) -> Sum:
-        from vbagg.kernels.composite import Sum
-
         return Sum((self, other)) if isinstance(other, Kernel) else NotImplemented
 
     def __mul__(self, other: Kernel) -> Product:
-        from vbagg.kernels.composite import Product
-
         return Product((self, other)) if isinstance(other, Kernel) else NotImplemented
 
     def matrix(self, log_params: LogParameters, X1: ArrayLike, X2: ArrayLike) -> jax.Array:
@@ -120,134 +115,89 @@ class Kernel(ABC):
     def _with_unit_scale(self) -> Self: ...
 
 
-class Leaf(Kernel):
-    """A kernel with parameters of its own."""
+@dataclass(frozen=True)
+class Composite(Kernel):
+    """Kernels joined by one operation; nested ones of the same class are flattened."""
 
-    columns: Any
-    ard: bool
-    variance: Start
-    fixed: Any
-    parameters: ClassVar[tuple[str, ...]] = ("variance", "lengthscale")
-    per_column: ClassVar[str] = "lengthscale"  # the parameter that `ard` gives to each column
-    in_column_units: ClassVar[str] = "lengthscale"
+    parts: tuple[Kernel, ...]
 
     def __post_init__(self) -> None:
-        for name in ("ard", "local"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"`{name}` of {self._name} must be True or False; got {getattr(self, name)!r}.")
-        checked: dict[str, Any] = {name: self._checked_start(name) for name in self.parameters}
-        checked["columns"] = checked_columns(self.columns)
-        checked["fixed"] = self._checked_fixed()
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        if not self.parts or not all(isinstance(part, Kernel) for part in self.parts):
+            raise TypeError(f"`parts` of {type(self).__name__} must be kernels; got {self.parts!r}.")
+        nested = (part.parts if type(part) is type(self) else (part,) for part in self.parts)
+        object.__setattr__(self, "parts", sum(nested, ()))
 
     @property
-    def column_numbers(self) -> tuple[int, ...]:
-        """The columns as numbers, in the order of the per-column parameters."""
-        if self.columns is None or any(isinstance(column, str) for column in self.columns):
-            raise ValueError(
-                f"The columns of {self._name} must be numbers here; got {self.columns!r}. "
-                "Call `kernel.resolve(feature_names)` first."
-            )
-        return self.columns
+    def local(self) -> bool:
+        """Whether a part has no landmarks, so that the whole has none."""
+        return any(part.local for part in self.parts)
 
+    def within(self, log_params: LogParameters, X: ArrayLike) -> jax.Array:  # noqa: D102
+        return reduce(self._join, (part.within(tree, X) for part, tree in self._pairs(log_params)))
+
+    @staticmethod
     @abstractmethod
-    def _covariance(self, value: dict[str, jax.Array], X1: jax.Array, X2: jax.Array) -> jax.Array:
-        """Return the matrix from positive parameter values and the kernel's own columns."""
-
-    @abstractmethod
-    def _default_starts(self, distance: float, share: float) -> dict[str, Any]: ...
-
-    @property
-    def _name(self) -> str:
-        return type(self).__name__
-
-    def _with(self, **changes: Any) -> Self:
-        return type(self)(**{**vars(self), **changes})
+    def _join(one: jax.Array, other: jax.Array) -> jax.Array: ...
 
     def _matrix(self, log_params: LogParameters, X1: jax.Array, X2: jax.Array) -> jax.Array:
-        value = positive_values(log_params, X1.dtype)
-        return self._covariance(value, self._arranged(X1), self._arranged(X2))
+        return reduce(self._join, (part._matrix(tree, X1, X2) for part, tree in self._pairs(log_params)))
 
     def _diag(self, log_params: LogParameters, X: jax.Array) -> jax.Array:
-        return jnp.broadcast_to(positive_values(log_params, X.dtype)["variance"], X.shape[:-1])
+        return reduce(self._join, (part._diag(tree, X) for part, tree in self._pairs(log_params)))
+
+    def _pairs(self, log_params: LogParameters) -> Iterator[tuple[Kernel, LogParameters]]:
+        return zip(self.parts, log_params, strict=True)
 
     def _leaves(self) -> Iterator[Leaf]:
-        yield self
+        for part in self.parts:
+            yield from part._leaves()
 
     def _map_leaves(self, change: Callable[[Any], Any]) -> Self:
-        return change(self)
-
-    def _arranged(self, X: jax.Array) -> jax.Array:
-        in_place = self.columns == tuple(range(X.shape[-1]))
-        return X if in_place else X[..., np.array(self.columns)]
-
-    def _checked_start(self, name: str) -> Start:
-        value = getattr(self, name)
-        if value is None:
-            return None
-        many = self.ard and name == self.per_column
-        numbers = np.asarray(value, dtype=np.float64)
-        if numbers.ndim > many or numbers.size == 0 or not np.all(np.isfinite(numbers) & (numbers > 0)):
-            wanted = "positive: a number, or a tuple with one per column" if many else "one positive number"
-            remedy = " Use ard=True for a value per column." if name == self.per_column and not many else ""
-            raise ValueError(f"`{name}` of {self._name} must be {wanted}; got {value!r}.{remedy}")
-        return tuple(numbers.tolist()) if numbers.ndim else float(numbers)
-
-    def _checked_fixed(self) -> tuple[str, ...]:
-        fixed = (self.fixed,) if isinstance(self.fixed, str) else tuple(self.fixed)
-        if unknown := [name for name in fixed if name not in self.parameters]:
-            known = list(self.parameters)
-            raise ValueError(f"`fixed` of {self._name} must name parameters among {known}; got {unknown}.")
-        return tuple(name for name in self.parameters if name in fixed)
-
-    def _resolved(self, names: tuple[str, ...]) -> Self:
-        columns = range(len(names)) if self.columns is None else self.columns
-        leaf = self._with(columns=[column_number(column, names) for column in columns])
-        start = getattr(self, self.per_column)
-        if isinstance(start, tuple) and len(start) != len(leaf.columns):
-            raise ValueError(
-                f"`{self.per_column}` of {self._name} must have one value per column; "
-                f"got {len(start)} for the columns {[names[c] for c in leaf.columns]}."
-            )
-        return leaf
-
-    def _start(self, X: np.ndarray | None, share: float) -> dict[str, np.ndarray]:
-        columns = self.column_numbers
-        distance = typical_distance(len(columns)) if X is None else median_distance(X[:, columns])
-        starts = self._default_starts(distance, share)
-        starts |= {name: given for name in self.parameters if (given := getattr(self, name)) is not None}
-        if self.ard:
-            starts[self.per_column] = np.broadcast_to(starts[self.per_column], (len(columns),))
-        return {name: np.asarray(np.log(starts[name])) for name in self.parameters}
+        return type(self)(tuple(part._map_leaves(change) for part in self.parts))
 
     def _with_unit_scale(self) -> Self:
-        if self.variance not in (None, 1.0):
-            raise ValueError(
-                f"Only the first factor of a product has a variance; got variance={self.variance} on a later "
-                f"{self._name}. Leave it out and give the variance to the first factor."
-            )
-        return self._with(variance=1.0, fixed=(*self.fixed, "variance"))
-
-    def _prior(self, name: str, priors: Mapping[str, Prior]) -> Prior | None:
-        prior = priors.get(name)
-        if prior is None or name == "variance":
-            return prior
-        typical = self._default_starts(typical_distance(len(self.column_numbers)), 1.0)[name]
-        return Prior(prior.median * typical, prior.log_sd)
-
-    def _relevance(self, values: np.ndarray) -> np.ndarray:
-        return values.min() / values
-
-    def _in_user_units(self, name: str, value: float, scale: float | None) -> float | None:
-        if name != self.in_column_units:
-            return value
-        return None if scale is None else value * scale
+        return type(self)((self.parts[0]._with_unit_scale(), *self.parts[1:]))
 
 
-def positive_values(log_params: Mapping[str, ArrayLike], dtype: Any) -> dict[str, jax.Array]:
-    """Parameters from their logarithms, in the precision of the arrays."""
-    return {name: jnp.exp(jnp.asarray(value)).astype(dtype) for name, value in log_params.items()}
+class Sum(Composite):
+    """``k1 + k2 + ...``: independent functions that add up."""
+
+    def components(self) -> tuple[Kernel, ...]:  # noqa: D102
+        return self.parts
+
+    @staticmethod
+    def _join(one: jax.Array, other: jax.Array) -> jax.Array:
+        return one + other
+
+    def _start(self, X: np.ndarray | None, share: float) -> LogParameters:
+        nonlinear = sum(part.needs_landmarks for part in self.parts)
+        return tuple(part._start(X, share / max(nonlinear, 1)) for part in self.parts)
+
+
+class Product(Composite):
+    """``k1 * k2 * ...`` with one scale: only the first factor has a variance to learn.
+
+    Later factors have variance 1, fixed: a later `Sum` in its first term, a later `Linear` in each column
+    (so put a `Linear` with learnt variances first).
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for leaf in self._leaves():
+            if not leaf.may_multiply:
+                raise ValueError(
+                    f"{leaf._name}() adds an effect of each individual and cannot be a factor of a product; add it."
+                )
+        first, *later = self.parts
+        object.__setattr__(self, "parts", (first, *(part._with_unit_scale() for part in later)))
+
+    @staticmethod
+    def _join(one: jax.Array, other: jax.Array) -> jax.Array:
+        return one * other
+
+    def _start(self, X: np.ndarray | None, share: float) -> LogParameters:
+        first, *later = self.parts
+        return (first._start(X, share), *(part._start(X, 1.0) for part in later))
 
 
 def _jsonable(value: Any) -> Any:

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from vbagg.kernels.base import Leaf, LogParameters, Start, positive_values
+from vbagg.kernels.base import LogParameters
 from vbagg.kernels.distances import differences, product, safe_sqrt, squared_distances
+from vbagg.kernels.leaf import Leaf, Start, positive_values
 from vbagg.kernels.prior import Prior
 
 SHARE_OF_WHITE = 0.1
@@ -177,6 +178,7 @@ class White(Leaf):
     columns = ()
     ard = False
     local = True
+    may_multiply = False
 
     def __post_init__(self) -> None:
         for name, value in (("variance", self._checked_start("variance")), ("fixed", self._checked_fixed())):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -11,17 +12,15 @@ import numpy as np
 
 from vbagg import kernels
 from vbagg.bags import Bags
-from vbagg.chunks import PASSES, PASSES_OF_A_SEARCH, SHAPE_COST
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import FeatureMap
-from vbagg.inference.problem import LONG
 from vbagg.kernels import Kernel
 from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks
 from vbagg.likelihoods.base import Facts, Likelihood
 from vbagg.links import Link
 from vbagg.models.base import FittedState
 from vbagg.models.frame import Frame, check_is_bags, drop_inert
-from vbagg.representatives import NUMBERS, Representatives
+from vbagg.observed import Observed
 from vbagg.scaling import Scaler
 
 LITTLE_NOISE, SHORT = 10.0, 0.25
@@ -53,6 +52,11 @@ class TrainingData:
     facts: Facts
     """What the likelihood knows of each bag, in the units of training."""
     frame: Frame
+
+    @cached_property
+    def observed(self) -> Observed:
+        """By which predictions recognise these bags."""
+        return Observed.of(self.bags, self.offset, self.y, self.facts)
 
 
 def training_data(bags: Any, y: Any, trials: Any, offset: Any, likelihood: Likelihood, link: Link) -> TrainingData:
@@ -220,41 +224,3 @@ def make_spec(components: tuple[Kernel, ...], likelihood: Likelihood, link: Link
     """Static description of the model; the Normal's expectation is exact under every approximation."""
     approximation = "matched" if likelihood.exact else approximation
     return Spec(FeatureMap(components, link.mean_sd), likelihood, link, approximation)
-
-
-def representatives(
-    inference: Any, bags: Bags, known: np.ndarray, residual: str, n_columns: int
-) -> Representatives | None:
-    """Individuals that stand for the bags while parameters are searched for; None where that would save little."""
-    number = _most_representatives(inference, residual)
-    if number is None:
-        return None
-    fixed = None if inference.representatives == "auto" else number
-    long = (bags.sizes > number).any()
-    if fixed is None and not long:
-        possible = np.maximum(bags.sizes - NUMBERS[0], 0).sum()
-        long = possible * n_columns**2 * PASSES_OF_A_SEARCH > SHAPE_COST
-    return Representatives(bags, known, fixed) if long else None
-
-
-def _most_representatives(inference: Any, residual: str) -> int | None:
-    """Of a bag when a search begins; None for all individuals."""
-    number = getattr(inference, "representatives", None)
-    if residual == "diagonal":
-        return None
-    return NUMBERS[1] if number == "auto" else number
-
-
-def single_precision(inference: Any, approximation: str, residual: str, sizes: np.ndarray, n_columns: int) -> bool:
-    """Whether features of individuals are computed in single precision: where the work ahead is long.
-
-    Draws need the residual's factor, and a residual computed in single precision has none.
-    """
-    wanted = getattr(inference, "precision", "double")
-    if wanted == "auto" and approximation != "montecarlo":
-        searched = np.minimum(sizes, _most_representatives(inference, residual) or np.inf)
-        products = n_columns**2 * (PASSES * sizes.sum() + PASSES_OF_A_SEARCH * searched.sum())
-        wanted = "single" if products > LONG else "double"
-    if wanted == "single" and approximation == "montecarlo":
-        raise ValueError('approximation "montecarlo" needs double precision; leave `precision` of Newton at "auto".')
-    return wanted == "single"

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from vbagg import kernels
 from vbagg.bags import Bags
-from vbagg.chunks import PASSES, PASSES_OF_A_SEARCH, Chunk, make_chunks, uniform_residual
 from vbagg.elbo import APPROXIMATIONS
 from vbagg.errors import ConvergenceWarning, unknown_name
-from vbagg.features import feature_count
-from vbagg.inference import Adam, Fit, Problem, Validator, average, get_inference, run_adam
+from vbagg.inference import Problem, get_inference
 from vbagg.kernels import Kernel, Prior
 from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
-from vbagg.links import Link, get_link
+from vbagg.links import get_link
 from vbagg.models import setup
 from vbagg.models.base import BagModel
 from vbagg.models.fitted import Fitted, Member
-from vbagg.models.notes import notes_on_data
-from vbagg.observed import Observed
+from vbagg.models.learning import Choices, Learnt, learn
 from vbagg.posterior import Posterior
-from vbagg.priors import make_log_prior
 from vbagg.progress import Report, reporting
-from vbagg.representatives import Representation
 
 DEFAULT_MEMORY = 2e9
 
@@ -74,6 +67,8 @@ class VBAgg(BagModel):
     """
 
     _fitted: Fitted
+    _training: Learnt | None
+    _elbo_mc: float | None
     _not_stored: ClassVar[tuple[str, ...]] = ("_training",)
 
     def __init__(
@@ -124,86 +119,12 @@ class VBAgg(BagModel):
         early_stop
             `(bags, y)` held out: decides when `adam` stops.
         """
-        likelihood, link = self._check_choices()
-        setup.check_kernel(self.kernel)
-        inference = get_inference(self.inference)
-        data = setup.training_data(bags, y, trials, offset, likelihood, link)
-        used, frame = data.bags, data.frame
-        observed = Observed.of(used, data.offset, data.y, data.facts)
-        kernel = self.kernel or setup.default_kernel(used, with_individual_effect=likelihood.individual_effect)
-        components, learn_landmarks = setup.resolve_components(kernel, self.landmarks, used)
-        spec = setup.make_spec(components, likelihood, link, self.approximation)
-        log_prior = make_log_prior(components, self.priors, likelihood, link)
-        memory = DEFAULT_MEMORY if self.memory is None else float(self.memory)
-        residual = uniform_residual(self.residual, used.sizes) if isinstance(inference, Adam) else self.residual
-
-        def fitted(fit: Fit, members: Sequence[tuple[float, Fit]] = ()) -> Fitted:
-            def member(weight: float, fit: Fit) -> Member:
-                return Member(weight, spec, fit.parameters, fit.posterior, fit.jitter, single)
-
-            optimum = member(1.0, fit)
-            built = tuple(member(weight, fit) for weight, fit in members) or (optimum,)
-            return Fitted(built, optimum, frame, residual, self.random_state, observed)
-
-        if early_stop is not None and not isinstance(inference, Adam):
-            raise ValueError("`early_stop` goes with inference 'adam'; 'newton' runs until it converges.")
-
-        def scorer(held_out: Any, name: str) -> Validator | None:
-            score = setup.held_out_score(frame, likelihood, held_out, name)
-            return None if score is None else lambda fit: score(fitted(fit))
-
-        validator, stopper = scorer(validation, "validation"), scorer(early_stop, "early_stop")
-        with jax.enable_x64(True):
-            start = setup.start_parameters(spec, self.landmarks, used, frame.scaler, self.random_state)
-            n_columns = feature_count(start.landmarks, spec.feature_map)
-            single = setup.single_precision(inference, spec.approximation, residual, used.sizes, n_columns)
-            chunked = partial(
-                make_chunks,
-                y=data.y,
-                facts=data.facts,
-                random_state=self.random_state,
-                n_columns=n_columns,
-                tiled=not isinstance(inference, Adam),
-                precision=np.float32 if single else np.float64,
-            )
-            ready, known = frame.standardised(used, data.offset)
-            chosen = setup.representatives(inference, ready, known, residual, n_columns)
-            passes = PASSES_OF_A_SEARCH if chosen is None else PASSES
-            chunks = chunked(ready, known=known, residual=residual, passes=passes)
-            problem = Problem(spec, chunks, start.landmarks, memory)
-            if chosen is not None:
-
-                def search_among(few: Representation) -> Problem:
-                    pairs = "exact" if residual == "exact" else "auto"
-                    chunks = chunked(
-                        few.bags, known=few.known, residual=pairs, passes=PASSES_OF_A_SEARCH, groups=few.groups
-                    )
-                    return Problem(spec, chunks, start.landmarks, memory)
-
-                problem.represent(chosen, search_among)
-            trainable = setup.trainable(components, start, learn_landmarks)
-            # small matrices gain nothing from threads, which would fight with those of the compiled functions
-            with reporting(progress, "vbagg") as report, threadpool_limits(1, user_api="blas"):
-                if isinstance(inference, Adam):
-                    fit = run_adam(inference, problem, start, trainable, log_prior, report, validator, stopper)
-                else:
-                    starts = setup.starting_points(start, components)
-                    fit = inference.run(problem, starts, trainable, log_prior, report, validator)
-                members: Sequence[tuple[float, Fit]] = ()
-                not_averaged = "the fit is long" if single else ""
-                if self.hyper == "average" and not (single or isinstance(inference, Adam)):
-                    averaged = average(problem, fit, trainable, log_prior, report)
-                    members, status, not_averaged = averaged.members, fit.status, averaged.note
-                    fit = replace(fit, status=replace(status, effective=averaged.effective, points=averaged.points))
-            residual_sd, noise_sd = problem.at(fit.parameters, fit.jitter).spreads(fit.posterior)
-        learnt = likelihood.in_users_units(fit.parameters.likelihood, 1.0)
-        notes = tuple(notes_on_data(likelihood, components, used, data.y, learnt))
-        if self.hyper == "average" and not_averaged:
-            notes += (f"Parameters are at their best values, not averaged over: {not_averaged}.",)
-        fit = replace(fit, status=replace(fit.status, notes=notes, residual_sd=residual_sd, noise_sd=noise_sd))
-        self._fitted = fitted(fit, members)
-        self._training: tuple[Fit, list[Chunk]] | None = (fit, chunks)
-        self._elbo_mc: float | None = None
+        choices = self._choices()
+        data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link)
+        with reporting(progress, "vbagg") as report:
+            learnt = learn(choices, data, report, validation, early_stop)
+        fit = learnt.fit
+        self._fitted, self._training, self._elbo_mc = learnt.fitted, learnt, None
         self.elbo_, self.status_, self.history_ = fit.elbo, fit.status, fit.history
         if not fit.status.converged:
             warnings.warn(fit.status.message, ConvergenceWarning, stacklevel=2)
@@ -308,7 +229,7 @@ class VBAgg(BagModel):
         if self._elbo_mc is None:
             if self._training is None:
                 raise AttributeError("elbo_mc_ needs the training data, which a loaded model does not hold.")
-            (best, training), spec = self._training, self._best.spec
+            best, training, spec = self._training.fit, self._training.chunks, self._best.spec
             if not spec.likelihood.exact:
                 spec = replace(spec, approximation="montecarlo", n_draws=512)
             with jax.enable_x64(True):
@@ -321,19 +242,32 @@ class VBAgg(BagModel):
     def _best(self) -> Member:
         return self._checked().optimum
 
-    def _check_choices(self) -> tuple[Likelihood, Link]:
+    def _choices(self) -> Choices:
         likelihood = get_likelihood(self.likelihood)
         link = get_link(likelihood.links[0] if self.link is None else self.link)
         likelihood.check_link(link.name)
-        choices = (
+        setup.check_kernel(self.kernel)
+        names = (
             ("approximation", self.approximation, APPROXIMATIONS),
             ("residual", self.residual, setup.RESIDUALS),
             ("hyper", self.hyper, ("point", "average")),
         )
-        for name, value, known in choices:
+        for name, value, known in names:
             if value not in known:
                 raise unknown_name(name, value, known)
         is_number = isinstance(self.memory, Real) and not isinstance(self.memory, bool)
         if self.memory is not None and not (is_number and self.memory > 0):
             raise ValueError(f"`memory` must be a positive number of bytes, such as 2e9, or None; got {self.memory!r}.")
-        return likelihood, link
+        return Choices(
+            likelihood,
+            link,
+            self.approximation,
+            self.kernel,
+            self.landmarks,
+            self.residual,
+            get_inference(self.inference),
+            self.priors,
+            self.hyper == "average",
+            DEFAULT_MEMORY if self.memory is None else float(self.memory),
+            self.random_state,
+        )

@@ -1,0 +1,61 @@
+"""What an inference is given, and what it asks of the data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from vbagg.elbo import Parameters
+from vbagg.inference.problem import Problem
+from vbagg.inference.result import Fit, Validator
+from vbagg.priors import LogPrior
+from vbagg.progress import Report
+
+PRECISIONS = ("auto", "double", "single")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What an inference solves."""
+
+    problem: Problem
+    starts: list[Parameters]
+    """Starting values, the plainest first."""
+    trainable: Parameters
+    """Flags of the values that may move."""
+    log_prior: LogPrior
+    report: Report
+    """Takes one dict per evaluation."""
+    validator: Validator | None = None
+    """Score of a fit that decides between starts, learning rates and seeds."""
+    stopper: Validator | None = None
+    """Score of a fit that decides when to stop."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What an inference asks of the data and can do."""
+
+    any_batch: bool = False
+    """Any bags may share an array: none is cut into tiles, and all have the same residual mode."""
+    representatives: int | str | None = None
+    """Individuals that stand for a larger bag in `Problem.rough`: a number, "auto", or None for no such problem."""
+    precision: str = "double"
+    """Of features: one of `PRECISIONS`."""
+    early_stop: bool = False
+    """Whether `Task.stopper` is of use."""
+    averaged: bool = True
+    """Whether parameters are averaged over around what it finds."""
+
+
+class Inference(ABC):
+    """How the posterior of the weights and the parameters are found. A new one needs `run` alone."""
+
+    @property
+    def traits(self) -> Traits:
+        """What it asks of the data and can do."""
+        return Traits()
+
+    @abstractmethod
+    def run(self, task: Task) -> Fit:
+        """Learn."""

@@ -1,0 +1,125 @@
+"""From a user's choices and data to a fitted model: one flow for every inference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+from threadpoolctl import threadpool_limits
+
+from vbagg.chunks import Chunk
+from vbagg.elbo import Parameters, Spec
+from vbagg.features import feature_count
+from vbagg.inference import Fit, Inference, Task, Validator, average
+from vbagg.kernels import Kernel, Prior
+from vbagg.likelihoods.base import Likelihood
+from vbagg.links import Link
+from vbagg.models import setup
+from vbagg.models.fitted import Fitted, Member
+from vbagg.models.layout import Layout
+from vbagg.models.notes import notes_on_data
+from vbagg.models.setup import TrainingData
+from vbagg.priors import make_log_prior
+from vbagg.progress import Report
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a user chose, checked; the parameters of `VBAgg`."""
+
+    likelihood: Likelihood
+    link: Link
+    approximation: str
+    kernel: Kernel | None
+    landmarks: Any
+    residual: str
+    inference: Inference
+    priors: str | Mapping[str, Prior] | None
+    average: bool
+    memory: float
+    random_state: int
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What predictions need, and the fit with the arrays that it was made from."""
+
+    fitted: Fitted
+    fit: Fit
+    chunks: list[Chunk]
+
+
+class Learning:
+    """One fit: the model of these data, its arrays, and where a search may begin."""
+
+    def __init__(self, choices: Choices, data: TrainingData) -> None:
+        self.choices, self.data = choices, data
+        likelihood, bags = choices.likelihood, data.bags
+        kernel = choices.kernel or setup.default_kernel(bags, with_individual_effect=likelihood.individual_effect)
+        self.components, learn_landmarks = setup.resolve_components(kernel, choices.landmarks, bags)
+        self.spec: Spec = setup.make_spec(self.components, likelihood, choices.link, choices.approximation)
+        self.log_prior = make_log_prior(self.components, choices.priors, likelihood, choices.link)
+        seed, scaler = choices.random_state, data.frame.scaler
+        self.start: Parameters = setup.start_parameters(self.spec, choices.landmarks, bags, scaler, seed)
+        self.trainable = setup.trainable(self.components, self.start, learn_landmarks)
+        self.layout = Layout.of(
+            choices.inference.traits,
+            self.spec.approximation,
+            choices.residual,
+            bags.sizes,
+            feature_count(self.start.landmarks, self.spec.feature_map),
+            choices.memory,
+            seed,
+        )
+
+    def run(self, report: Report, validation: Any, early_stop: Any) -> Learnt:
+        """Learn, average over parameters where that is asked for, and say what a user should know."""
+        starts = setup.starting_points(self.start, self.components)
+        validator, stopper = self._scorer(validation, "validation"), self._scorer(early_stop, "early_stop")
+        problem = self.layout.problem(self.spec, self.data, self.start.landmarks)
+        task = Task(problem, starts, self.trainable, self.log_prior, report, validator, stopper)
+        fit = self.choices.inference.run(task)
+        members, fit, note = self._averaged(task, fit)
+        residual_sd, noise_sd = problem.at(fit.parameters, fit.jitter).spreads(fit.posterior)
+        learnt = self.spec.likelihood.in_users_units(fit.parameters.likelihood, 1.0)
+        notes = (*notes_on_data(self.spec.likelihood, self.components, self.data.bags, self.data.y, learnt), *note)
+        fit = replace(fit, status=replace(fit.status, notes=notes, residual_sd=residual_sd, noise_sd=noise_sd))
+        return Learnt(self._fitted(fit, members), fit, problem.chunks)
+
+    def _averaged(self, task: Task, fit: Fit) -> tuple[Sequence[tuple[float, Fit]], Fit, tuple[str, ...]]:
+        """Members of the average, the fit with what its status says of them, and a note where there are none."""
+        if not self.choices.average:
+            return (), fit, ()
+        members: Sequence[tuple[float, Fit]] = ()
+        why_not = "the fit is long" if self.layout.single else ""
+        if self.choices.inference.traits.averaged and not self.layout.single:
+            found = average(task.problem, fit, task.trainable, task.log_prior, task.report)
+            members, why_not = found.members, found.note
+            fit = replace(fit, status=replace(fit.status, effective=found.effective, points=found.points))
+        note = f"Parameters are at their best values, not averaged over: {why_not}."
+        return members, fit, (note,) if why_not else ()
+
+    def _fitted(self, fit: Fit, members: Sequence[tuple[float, Fit]] = ()) -> Fitted:
+        def member(weight: float, fit: Fit) -> Member:
+            return Member(weight, self.spec, fit.parameters, fit.posterior, fit.jitter, self.layout.single)
+
+        optimum, data, layout = member(1.0, fit), self.data, self.layout
+        built = tuple(member(weight, fit) for weight, fit in members) or (optimum,)
+        return Fitted(built, optimum, data.frame, layout.residual, layout.random_state, data.observed)
+
+    def _scorer(self, held_out: Any, name: str) -> Validator | None:
+        score = setup.held_out_score(self.data.frame, self.spec.likelihood, held_out, name)
+        return None if score is None else lambda fit: score(self._fitted(fit))
+
+
+def learn(
+    choices: Choices, data: TrainingData, report: Report, validation: Any = None, early_stop: Any = None
+) -> Learnt:
+    """Fit a model to data; `validation` and `early_stop` are held-out `(bags, y)`."""
+    if early_stop is not None and not choices.inference.traits.early_stop:
+        raise ValueError("`early_stop` goes with inference 'adam'; 'newton' runs until it converges.")
+    # small matrices gain nothing from threads, which would fight with those of the compiled functions
+    with jax.enable_x64(True), threadpool_limits(1, user_api="blas"):
+        return Learning(choices, data).run(report, validation, early_stop)
