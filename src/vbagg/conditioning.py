@@ -6,7 +6,7 @@ variance `tau^`, by quadrature. The latent value of an individual follows by reg
 `c_i` of its residual with `h`; the weights themselves move `eta`, and `h^` with it by `tau^ / tau`.
 
 A bag's effect, where it is part of the risk, is not the same everywhere in the bag. Unexplained variation of an area
-falls about with the square root of its size (H. Fairfield Smith, 1938, of yields of plots; MATH 10 of burglaries and
+falls about with the square root of its size (H. Fairfield Smith, 1938, of yields of plots; so do burglaries and
 deaths): an effect of variance `phi` in a bag of `n` individuals varies by `phi (sqrt(n) - 1)` inside it.
 """
 

@@ -1,7 +1,7 @@
 """Manifold regularisation: the latent function should vary little between individuals, or bags, that are alike.
 
 With a kernel matrix `K` of individuals and its Laplacian `Lap = diag(K 1) - K`, the penalty is `f^T Lap f`. `K` is
-never formed: with features `F` such that `K ~ F F^T`, it is `f^T diag(F F^T 1) f - |F^T f|^2` (MATH section 7).
+never formed: with features `F` such that `K ~ F F^T`, it is `f^T diag(F F^T 1) f - |F^T f|^2` (MATH section 10).
 """
 
 from __future__ import annotations

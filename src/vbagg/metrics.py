@@ -1,4 +1,4 @@
-"""Scores of rates, intervals and predictive laws: MATH section 8.
+"""Scores of rates, intervals and predictive laws: MATH section 11.
 
 Every score is a mean over rows (individuals or bags). A *law* describes one random number per row, as
 returned by ``posterior``, ``posterior_bags`` and ``predictive_bags``.

@@ -1,4 +1,4 @@
-"""Vectorised probability laws of posteriors and predictives (MATH section 6).
+"""Vectorised probability laws of posteriors and predictives (MATH section 9).
 
 A law holds one distribution per row and answers for all rows at once: ``mean``, ``std``, ``cdf``,
 ``quantile``, ``interval``, ``exceedance``, ``log_prob`` and ``sample``.

@@ -1,4 +1,4 @@
-"""Predictive law of a negative binomial count given a random bag total (MATH section 6)."""
+"""Predictive law of a negative binomial count given a random bag total (MATH section 9)."""
 
 from __future__ import annotations
 

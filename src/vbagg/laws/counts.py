@@ -1,4 +1,4 @@
-"""Predictive laws of counts: negative binomial and beta-binomial (MATH section 6)."""
+"""Predictive laws of counts: negative binomial and beta-binomial (MATH section 9)."""
 
 from __future__ import annotations
 

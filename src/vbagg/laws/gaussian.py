@@ -1,4 +1,4 @@
-"""Laws of a monotone function of a Gaussian: identity, exponential and logistic link (MATH section 6)."""
+"""Laws of a monotone function of a Gaussian: identity, exponential and logistic link (MATH section 9)."""
 
 from __future__ import annotations
 

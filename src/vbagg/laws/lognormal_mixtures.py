@@ -1,4 +1,4 @@
-"""Predictive laws given a log-normal bag total: Poisson and exponential outputs (MATH section 6)."""
+"""Predictive laws given a log-normal bag total: Poisson and exponential outputs (MATH section 9)."""
 
 from __future__ import annotations
 

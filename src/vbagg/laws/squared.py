@@ -1,4 +1,4 @@
-"""Law of the square of a Gaussian: the rate under the square link (MATH section 6)."""
+"""Law of the square of a Gaussian: the rate under the square link (MATH section 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of a bag total or proportion matched to its mean and variance (MATH sections 4 and 6)."""
+"""Laws of a bag total or proportion matched to its mean and variance (MATH sections 4 and 9)."""
 
 from __future__ import annotations
 

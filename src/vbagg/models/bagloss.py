@@ -2,7 +2,7 @@
 
 `loss = l0 / b + (penalty |weights|^2 / 2 - log prior) / n_bags + lambda_1 l1 / n^2 + lambda_2 l2 / b^2`, where `l0` is
 minus the log likelihood of the `b` bags of a mini-batch, `l1` the manifold term of its `n` individuals and `l2` that of
-its bags (MATH section 7).
+its bags (MATH section 10).
 """
 
 from __future__ import annotations
