@@ -117,16 +117,16 @@ def learnt(model: vbagg.VBAgg) -> tuple[dict[str, np.ndarray], list[str]]:
     """Parameters of a fit by the names of `prior_class`, `tau` in the model's units, and names it does not know."""
     values: dict[str, list[float]] = {}
     unknown = []
-    for row in model.parameters_:
-        if row["kernel"] is None and row["parameter"] in ("tau", "dispersion"):
+    for row in model.parameters_.to_dict("records"):
+        if row["part"] == "likelihood" and row["parameter"] in ("tau", "dispersion"):
             scale = model.rate_scale_**2 if row["parameter"] == "tau" else 1.0
             name, value = row["parameter"], row["value"] / scale
-        elif row["kernel"] == "Linear":
+        elif row["part"] == "Linear":
             name, value = "linear", row["value"]
-        elif row["kernel"] in KERNEL_NAMES:
-            name, value = f"{KERNEL_NAMES[row['kernel']]}_{row['parameter']}", row["value"]
+        elif row["part"] in KERNEL_NAMES:
+            name, value = f"{KERNEL_NAMES[row['part']]}_{row['parameter']}", row["value"]
         else:
-            unknown.append(f"{row['kernel']} {row['parameter']}")
+            unknown.append(f"{row['part']} {row['parameter']}")
             continue
         values.setdefault(name, []).append(value)
     return {name: np.array(value) for name, value in values.items()}, unknown

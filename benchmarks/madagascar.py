@@ -49,8 +49,7 @@ def main() -> None:
         held_out.append(data.cases[test] * per_1000)
         print(f"fold {fold}: {clock.cpu:.0f} CPU s, {model.status_.message} {model.likelihood_parameters_}", flush=True)
         if options.verbose:
-            for row in model.parameters_:
-                print(row)
+            print(model.parameters_.to_string())
     q, y, sample = np.concatenate(quantiles, axis=1), np.concatenate(held_out), np.concatenate(draws, axis=1)
     scores = {
         "crps": metrics.crps(y, sample),

@@ -210,7 +210,7 @@ def one_row(case: str, hyper: str, options: dict[str, Any]) -> dict[str, Any]:
     ways["constant"] = scores(problem, with_noise(problem, flat, tau), flat[0])
     row = {"case": case, "hyper": hyper, "model": options, "ways": ways, "fit": vars(fit)}
     row["prediction"], row["learnt"] = vars(prediction), model.likelihood_parameters_
-    row["kernel"] = [{k: p[k] for k in ("kernel", "parameter", "value")} for p in model.parameters_]
+    row["kernel"] = model.parameters_[["part", "parameter", "value"]].to_dict("records")
     row["sizes"] = {"coarse": len(problem.coarse), "fine": len(problem.fine), "rows": problem.coarse.n_individuals}
     return {**row, "converged": bool(model.status_.converged), "elbo": float(model.elbo_)}
 

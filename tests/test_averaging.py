@@ -119,7 +119,7 @@ def test_averages_are_wider_and_say_how_even_they_are(small):
     bags, y = small
     kernel = RBF() + White()
     point, average = (vbagg.VBAgg("poisson", kernel=kernel, hyper=hyper).fit(bags, y) for hyper in ("point", "average"))
-    assert average.parameters_ == point.parameters_
+    assert average.parameters_.equals(point.parameters_)
     assert point.status_.effective == point.status_.points == 1
     assert 1 < average.status_.effective <= average.status_.points <= MORE_MEMBERS
     weights = [member.weight for member in average._fitted.members]

@@ -221,7 +221,7 @@ def test_sums_and_products_with_landmarks_of_each_kind(tmp_path):
     assert_same(model.get_params(), again.get_params())
     assert again.kernel_ == model.kernel_
     assert_same(model.landmarks_, again.landmarks_)
-    assert again.parameters_ == model.parameters_
+    pd.testing.assert_frame_equal(again.parameters_, model.parameters_)
     np.testing.assert_array_equal(model.posterior(rows).mean, again.posterior(rows).mean)
     np.testing.assert_array_equal(model.posterior(rows).std, again.posterior(rows).std)
 

@@ -333,3 +333,32 @@ def test_importing_the_package_imports_nothing_heavy():
     program = "import sys, vbagg; print('jax' in sys.modules, 'scipy' in sys.modules)"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "False False"
+
+
+def test_a_fitted_model_says_what_it_is(fitted):
+    text = repr(fitted)
+    assert text.startswith(repr(estimator()) + ", fitted:")
+    for words in (fitted._fitted.likelihood.name, "link: ", "kernel: ", "status: Converged."):
+        assert words in text
+    html = fitted._repr_html_()
+    assert "<td>Converged." in html
+    assert "not fitted" in vbagg.VBAgg("poisson<b>")._repr_html_()
+    assert "<b>" not in vbagg.VBAgg("poisson<b>")._repr_html_()
+
+
+def test_parameters_are_a_table(fitted):
+    table = fitted.parameters_
+    assert list(table.columns[:4]) == ["component", "part", "parameter", "columns"]
+    of_kernel = table[table["part"] != "likelihood"]
+    assert (table["value"] > 0).all()
+    assert of_kernel["component"].notna().all()
+    assert dict(zip(table["parameter"], table["value"], strict=True))["lengthscale"] > 0
+
+
+def test_a_pickle_leaves_the_training_data_out(fitted):
+    import pickle
+
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again._training is None
+    assert fitted._training is not None
+    np.testing.assert_array_equal(predictions(again, toy()[0]), predictions(fitted, toy()[0]))

@@ -17,7 +17,7 @@ from vbagg.kernels.base import Kernel, LogParameters, Product, Sum
 from vbagg.kernels.distances import median_distance, squared_distances
 from vbagg.kernels.families import RBF, Linear, Matern12, Matern32, Matern52, Periodic, White
 from vbagg.kernels.prior import PRIOR_NAMES, Prior
-from vbagg.kernels.trees import describe, from_dict, leaves, log_prior, trainable_mask, with_values
+from vbagg.kernels.trees import describe, from_dict, leaves, log_prior, summary, trainable_mask, with_values
 
 __all__ = [
     "PRIOR_NAMES",
@@ -39,6 +39,7 @@ __all__ = [
     "log_prior",
     "median_distance",
     "squared_distances",
+    "summary",
     "trainable_mask",
     "with_values",
 ]

@@ -74,6 +74,18 @@ def log_prior(kernel: Kernel, log_params: LogParameters, priors: Mapping[str, Pr
     return sum(densities, 0.0)
 
 
+def summary(kernel: Kernel, feature_names: Sequence[str] = ()) -> str:
+    """A kernel in a few words: its families and their columns."""
+    if isinstance(kernel, Composite):
+        sign = " + " if isinstance(kernel, Sum) else " * "
+        parts = [summary(part, feature_names) for part in kernel.parts]
+        return sign.join(f"({part})" if sign == " * " and " + " in part else part for part in parts)
+    assert isinstance(kernel, Leaf)
+    columns = kernel.columns or ()
+    names = [feature_names[c] if feature_names and isinstance(c, int) else str(c) for c in columns]
+    return f"{kernel._name}({', '.join(names) if len(names) <= 3 else f'{len(names)} columns'})"
+
+
 def describe(
     kernel: Kernel,
     log_params: LogParameters,

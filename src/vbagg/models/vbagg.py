@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from html import escape
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import jax
 import numpy as np
@@ -26,6 +27,9 @@ from vbagg.models.fitted import Fitted, Member
 from vbagg.models.learning import Choices, Learnt, learn
 from vbagg.posterior import Posterior
 from vbagg.progress import Report, reporting
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEFAULT_MEMORY = 2e9
 
@@ -64,6 +68,10 @@ class VBAgg(BagModel):
         again in each pass. None for 2 GB.
     random_state
         Seed of landmark choice, subset residuals and stochastic inference.
+
+    Notes
+    -----
+    A fitted model holds the individuals of its training bags for `elbo_mc_`. Saved models and pickles leave them out.
     """
 
     _fitted: Fitted
@@ -202,25 +210,51 @@ class VBAgg(BagModel):
         ]
 
     @property
-    def parameters_(self) -> list[dict[str, Any]]:
-        """All learnt parameters as rows of a table: standard units, user's units, relevance of ARD columns."""
-        frame = self._checked().frame
+    def parameters_(self) -> pd.DataFrame:
+        """All learnt parameters: `value` in standard units, `user_value` in yours, `relevance` of ARD columns.
+
+        `part` is the family of a kernel, or "likelihood"; `component` numbers the terms of the kernel.
+        """
+        import pandas as pd
+
+        frame, best = self._checked().frame, self._best
         rows: list[dict[str, Any]] = []
-        components, values = self._best.spec.feature_map.components, self._best.parameters.kernel
-        for number, (component, value) in enumerate(zip(components, values, strict=True)):
-            for row in kernels.describe(component, value, frame.feature_names, frame.scaler.scale):
-                rows.append({**row, "component": number})
-        for name, number_ in self.likelihood_parameters_.items():
-            rows.append(
-                {
-                    "component": None,
-                    "kernel": None,
-                    "parameter": name,
-                    "value": number_,
-                    "user_value": number_,
-                }
-            )
-        return rows
+        for number, pair in enumerate(zip(best.spec.feature_map.components, best.parameters.kernel, strict=True)):
+            for row in kernels.describe(*pair, frame.feature_names, frame.scaler.scale):
+                rows.append({**row, "component": number, "part": row["kernel"], "columns": ", ".join(row["columns"])})
+        for name, value in self.likelihood_parameters_.items():
+            own = {"part": "likelihood", "parameter": name, "columns": "", "value": value, "user_value": value}
+            rows.append(own | {"fixed": False})
+        columns = ["component", "part", "parameter", "columns", "value", "user_value", "relevance", "fixed"]
+        numbers = {"component": "Int64", "user_value": float, "relevance": float}
+        return pd.DataFrame(rows, columns=columns).astype(numbers)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | dict.fromkeys(self._not_stored)
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_fitted"):
+            return super().__repr__()
+        return f"{super().__repr__()}, fitted:\n" + "\n".join(f"  {name}: {text}" for name, text in self._facts())
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        facts = self._facts() if hasattr(self, "_fitted") else [("status", "not fitted")]
+        cells = "".join(f"<tr><th style='text-align:left'>{a}</th><td>{escape(b)}</td></tr>" for a, b in facts)
+        return f"<table><caption>{escape(super().__repr__())}</caption>{cells}</table>"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        fitted, status = self._checked(), self.status_
+        learnt = ", ".join(f"{name} {value:.3g}" for name, value in self.likelihood_parameters_.items())
+        values = f"{status.points} values of the parameters" if status.points > 1 else "the best parameters"
+        return [
+            ("data", f"{len(fitted.observed.labels)} bags"),
+            ("likelihood", fitted.likelihood.name + (f" ({learnt})" if learnt else "")),
+            ("link", fitted.spec.link.name),
+            ("kernel", kernels.summary(self.kernel_, fitted.frame.feature_names)),
+            ("predictions", f"from {values}"),
+            ("status", " ".join([status.message, *status.notes])),
+        ]
 
     @property
     def elbo_mc_(self) -> float:
@@ -228,7 +262,7 @@ class VBAgg(BagModel):
         self._checked()
         if self._elbo_mc is None:
             if self._training is None:
-                raise AttributeError("elbo_mc_ needs the training data, which a loaded model does not hold.")
+                raise AttributeError("elbo_mc_ needs the training data, which a model from a file does not hold.")
             best, training, spec = self._training.fit, self._training.chunks, self._best.spec
             if not spec.likelihood.exact:
                 spec = replace(spec, approximation="montecarlo", n_draws=512)

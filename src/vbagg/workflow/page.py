@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import vbagg
 from vbagg.doctor.text import fact_lines, verdict
@@ -31,6 +33,7 @@ from vbagg.workflow.settings import settings_text
 
 if TYPE_CHECKING:
     import geopandas as gpd
+    import pandas as pd
 
     from vbagg.doctor import Findings
     from vbagg.geo.prepared import Prepared
@@ -194,13 +197,14 @@ class Page:
         ]
 
 
-def _parameter_table(parameters: Sequence[Mapping[str, Any]]) -> Table:
+def _parameter_table(parameters: pd.DataFrame) -> Table:
     """Learnt parameters; those that all columns of a part share name the columns only if they are few."""
     rows = []
-    for row in parameters:
-        columns = row.get("columns", ())
-        of = ", ".join(columns) if len(columns) <= 2 else f"all {len(columns)} covariates"
-        rows.append([row["kernel"] or "likelihood", row["parameter"], of, row["value"], row["user_value"]])
+    for row in parameters.to_dict("records"):
+        columns = row["columns"].split(", ") if row["columns"] else []
+        of = row["columns"] if len(columns) <= 2 else f"all {len(columns)} covariates"
+        known = None if np.isnan(row["user_value"]) else row["user_value"]
+        rows.append([row["part"], row["parameter"], of, row["value"], known])
     return Table(
         ["part", "parameter", "of", "value", "in the units of the data"],
         rows,
