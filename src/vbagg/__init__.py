@@ -1,4 +1,4 @@
-"""vbagg: fine-scale rates, with honest uncertainty, from outputs that were only observed as totals.
+"""vbagg: fine-scale rates, with calibrated uncertainty, from outputs that were only observed as totals.
 
 Public names in the order of the data flow; the heavy ones are imported on first use.
 """

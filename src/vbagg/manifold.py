@@ -25,7 +25,7 @@ Array = Any
 APPROXIMATIONS = ("fourier", "nystrom")
 ROWS_PER_CHUNK = 65536
 DEGREES: dict[type[Kernel], float] = {RBF: np.inf, Matern12: 1.0, Matern32: 3.0, Matern52: 5.0}
-"""Degrees of freedom of the Student law that a kernel's frequencies follow: twice its smoothness."""
+"""Degrees of freedom of the Student distribution that a kernel's frequencies follow: twice its smoothness."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Scores of rates, intervals and predictive laws: MATH section 11.
+"""Scores of rates, intervals and predictive distributions: MATH section 11.
 
-Every score is a mean over rows (individuals or bags). A *law* describes one random number per row, as
+Every score is a mean over rows (individuals or bags). A *law*, or distribution, describes one random number per row, as
 returned by ``posterior``, ``posterior_bags`` and ``predictive_bags``.
 """
 
@@ -98,7 +98,7 @@ def nll(y: ArrayLike, rate: ArrayLike, likelihood: str = "poisson", **parameters
 
 
 def predictive_nll(law_or_log_density: Any, y: ArrayLike | None = None) -> float:
-    """Mean negative log predictive density, of log densities or of ``y`` under a law.
+    """Mean negative log predictive density, of log densities or of ``y`` under a distribution.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def crps(y: ArrayLike, law_or_samples: Law | ArrayLike, n_levels: int = 999) -> 
 
 
 def crps_normal(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
-    """Mean CRPS of normal laws, in closed form."""
+    """Mean CRPS of normal distributions, in closed form."""
     y, mean = _pair(y, mean, "mean")
     std = _vector("std", std, len(y))
     _require(std > 0, "std", "positive", std)
@@ -222,9 +222,9 @@ def _crps_from_samples(y: Floats, samples: Floats) -> float:
 
 
 def pit(y: ArrayLike, law: Law, rng: np.random.Generator | int | None = None) -> Floats:
-    """Probability integral transform of each row: uniform on (0, 1) when the law is right.
+    """Probability integral transform of each row: uniform on (0, 1) when the distribution is right.
 
-    A law with ``discrete = True`` is randomised by ``rng``: uniform between ``cdf(y - 1)`` and ``cdf(y)``.
+    A distribution with ``discrete = True`` is randomised by ``rng``: uniform between ``cdf(y - 1)`` and ``cdf(y)``.
     """
     y = _vector("y", y)
     upper = np.asarray(law.cdf(y), dtype=float)
@@ -253,7 +253,7 @@ def interval_score(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: floa
 
 
 def calibration(y: ArrayLike, law: Law, levels: Sequence[float] = LEVELS) -> Floats:
-    """Coverage of the law's central intervals, one entry for each of ``levels``."""
+    """Coverage of the distribution's central intervals, one entry for each of ``levels``."""
     _check_levels(levels)
     return np.array([coverage(y, *law.interval(level)) for level in levels])
 

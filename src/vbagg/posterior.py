@@ -1,7 +1,7 @@
-"""Posteriors of individuals and of bags: a law for each row, plus joint draws.
+"""Posteriors of individuals and of bags: a distribution for each row, plus joint draws.
 
-Both delegate `mean`, `std`, `quantile`, `interval`, `exceedance`, `cdf` and `log_prob` to their law and add
-`sample`, which keeps the covariance between rows.
+Both delegate `mean`, `std`, `quantile`, `interval`, `exceedance`, `cdf` and `log_prob` to their distribution, `law`, and
+add `sample`, which keeps the covariance between rows.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class BagPosterior(Posterior):
         self._covariance = covariance
 
     def covariance(self) -> np.ndarray:
-        """Covariance of the totals (b, b): the law's variance on the diagonal.
+        """Covariance of the totals (b, b): the distribution's variance on the diagonal.
 
         Between bags it comes from the landmarks alone, by the link's `total_covariance`.
         """

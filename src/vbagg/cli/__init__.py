@@ -65,4 +65,4 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
     ] = False,
 ) -> None:
-    """Fine-scale rates, with honest uncertainty, from outputs that were only observed as totals."""
+    """Fine-scale rates, with calibrated uncertainty, from outputs that were only observed as totals."""

@@ -39,7 +39,7 @@ def plug_in_nll(model: BagModel, observed: Observed) -> float:
 
 
 def bag_scores(model: BagModel, test: Observed) -> Scores:
-    """Scores on unseen bags: at the expected totals as in the paper, and of the predictive law."""
+    """Scores on unseen bags: at the expected totals as in the paper, and of the predictive distribution."""
     expected = model.predict(test.bags)
     scores: Scores = {
         "bag_nll": plug_in_nll(model, test),
@@ -78,7 +78,7 @@ def individual_scores(model: BagModel, train: Observed, truth: Truth) -> Scores:
 
 
 def _outputs_of_individuals(model: BagModel, bags: Bags) -> Any:
-    """Law of the output of each individual, noise included, where no true rate is known to be covered."""
+    """Distribution of the output of each individual, noise included, where no true rate is known to be covered."""
     posterior = model.posterior(bags.X[:1])
     if not hasattr(posterior, "std"):
         return posterior

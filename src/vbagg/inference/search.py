@@ -1,4 +1,4 @@
-"""Quasi-Newton search for few parameters when each evaluation is dear and slightly noisy."""
+"""Quasi-Newton search for few parameters when each evaluation takes long and is slightly noisy."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Solution:
 
     @property
     def displacement(self) -> np.ndarray:
-        """Of `q` from the mode."""
+        """How far `q` is from the mode, in the coordinates around it."""
         return self.mode.vector(self.q)
 
 

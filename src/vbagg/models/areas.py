@@ -48,7 +48,7 @@ class Areas:
 
 
 def area_law(member: Member, own: Conditioned, areas: Areas, pieces: Plan, rate: np.ndarray) -> Law:
-    """Law of the total of each area; `pieces` are bags with the weights of areas, `rate` the mean rate of rows."""
+    """Distribution of each area's total; `pieces` are bags with the weights of areas, `rate` the mean rate of rows."""
     link, state, bag = member.spec.link, own.state, areas.bag
     found = moments(*member.state, pieces.chunks(member), False)
     of_bags, rows = own.found, own.found.rows

@@ -77,7 +77,7 @@ class FittedState(Protocol):
         ...
 
     def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
-        """Law of a new output of each bag."""
+        """Distribution of a new output of each bag."""
         ...
 
 
@@ -96,7 +96,7 @@ class BagModel(Estimator):
         return self._checked().posterior_bags(bags, offset)
 
     def predictive_bags(self, bags: Bags, trials: Any = None, offset: Any = None) -> Posterior:
-        """Law of a new output of each bag: noise and bag effect included."""
+        """Distribution of a new output of each bag: noise and bag effect included."""
         return self._checked().predictive_bags(bags, trials, offset)
 
     def predict(self, bags: Bags, trials: Any = None, offset: Any = None) -> np.ndarray:

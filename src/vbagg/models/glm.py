@@ -79,7 +79,7 @@ class GLMFitted:
         return BagPosterior(law, lambda n, seed: self._draw(Z, known, weight, n, seed), covariance)
 
     def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
-        """Law of a new output of each bag: noise and uncertain coefficients."""
+        """Distribution of a new output of each bag: noise and uncertain coefficients."""
         totals = self.posterior_bags(bags, offset)
         facts = setup.predictive_facts(bags, self.likelihood, trials)
         total = self.frame.link.total_law.from_moments(totals.mean, totals.std**2)

@@ -64,7 +64,7 @@ class PointFitted:
         return PointEstimate(ready.sum_by_bag(ready.weight * self._rates(ready.X, known)))
 
     def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
-        """Law of a new output of each bag as if the rates were known: noise alone."""
+        """Distribution of a new output of each bag as if the rates were known: noise alone."""
         totals = self.posterior_bags(bags, offset).mean
         facts = setup.predictive_facts(bags, self.likelihood, trials)
         return noise_alone(self.likelihood, totals, self.frame.link, facts, self.learnt())
@@ -85,7 +85,7 @@ class PointFitted:
 def noise_alone(
     likelihood: Likelihood, totals: np.ndarray, link: Link, facts: Facts, learnt: dict[str, float]
 ) -> Posterior:
-    """Law of outputs for known totals."""
+    """Distribution of outputs for known totals."""
     law = likelihood.predictive(link.total_law.from_moments(totals, np.zeros_like(totals)), facts, learnt)
 
     def draw(n: int, seed: int) -> np.ndarray:
