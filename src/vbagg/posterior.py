@@ -1,7 +1,7 @@
 """Posteriors of individuals and of bags: a distribution for each row, plus joint draws.
 
-Both delegate `mean`, `std`, `quantile`, `interval`, `exceedance`, `cdf` and `log_prob` to their distribution, `law`, and
-add `sample`, which keeps the covariance between rows.
+Both delegate `mean`, `std`, `quantile`, `interval`, `exceedance`, `cdf` and `log_prob` to their distribution, `law`,
+and add `sample`, which keeps the covariance between rows.
 """
 
 from __future__ import annotations
