@@ -16,8 +16,8 @@ import pytest
 
 from vbagg.report import Code, Districts, Figure, Finding, MadeWith, MapLayer, Report, Section, Table, write_report
 from vbagg.report.encoding import Coding, decode, unpack_codes
-from vbagg.report.markup import Markup, data_script, join, script_json, tag
 from vbagg.report.page import SCRIPTS, STYLES, page_html
+from vbagg.report.scripts import DataBlock, script_json
 
 NASTY = """</script><script>alert("x")</script><!-- & ' $title \u2028"""
 
@@ -300,14 +300,13 @@ def test_too_many_pixels(report: Report) -> None:
         page_html(replace(report, layers=[MapLayer("rate", "Rate", "", huge)]))
 
 
-def test_markup_escapes_what_is_not_markup() -> None:
-    made = tag("a", "1 < 2", Markup("<b>x</b>"), href='"quoted"', data_kind="y", hidden=True, title=None)
-    assert made == '<a href="&quot;quoted&quot;" data-kind="y" hidden>1 &lt; 2<b>x</b></a>'
-    assert join(["<", made]) == "&lt;" + made
+def test_tables_can_be_reached_and_scrolled_by_keyboard() -> None:
+    page = page_html(Report("t", sections=[Section("a", "A", [Table(["x"], [["y"]], "c")])]))
+    assert '<div class="table" tabindex="0"' in page
 
 
 def test_data_scripts_hold_no_tags() -> None:
     assert json.loads(script_json({"a": NASTY})) == {"a": NASTY}
     assert not set(script_json({"a": NASTY})) & set("<>&\u2028\u2029")
     with pytest.raises(ValueError, match="must not hold '<'"):
-        data_script("x", "</script>", "text/plain")
+        DataBlock("x", "</script>", "text/plain")

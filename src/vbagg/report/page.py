@@ -8,13 +8,14 @@ import os
 import re
 from importlib.resources import files
 from pathlib import Path
-from string import Template
+
+from jinja2 import Environment, PackageLoader, Template
+from markupsafe import Markup
 
 from vbagg.files import written_whole
-from vbagg.report.blocks import copy_button, section_html
+from vbagg.report.blocks import shown_blocks
 from vbagg.report.checks import check
-from vbagg.report.content import MadeWith, Report
-from vbagg.report.markup import Markup, join, tag
+from vbagg.report.content import Report
 from vbagg.report.viewer import viewer_data
 
 STYLES = ("base.css", "sections.css", "viewer.css", "map.css", "print.css")
@@ -64,20 +65,34 @@ def page_html(report: Report) -> str:
     check(report)
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    return Template(_asset("page.html")).substitute(
+    sections = [
+        {"anchor": section.anchor, "title": section.title, "blocks": list(shown_blocks(section.blocks))}
+        for section in report.sections
+        if section.blocks
+    ]
+    return _template().render(
+        report=report,
+        sections=sections,
+        targets=_targets(report),
+        data=list(viewer_data(report)) if report.layers else [],
         script_hash=f"sha256-{digest}",
-        title=tag("title", report.title),
-        style=_style(),
-        header=_header(report),
-        navigation=_navigation(report),
-        map=_map(report),
-        sections=join(section_html(section) for section in report.sections if section.blocks),
-        citation=_citation(report.citation),
-        footer=_footer(report.made_with),
-        data=join(viewer_data(report)) if report.layers else "",
-        script=script,
-        licence=_vendor("LICENSE-leaflet.txt"),
+        style=Markup(_style()),
+        script=Markup(script),
+        licence=Markup(_vendor("LICENSE-leaflet.txt")),
     )
+
+
+def _template() -> Template:
+    """The page's template: whatever is put into it is escaped, but for what is `Markup`."""
+    environment = Environment(loader=PackageLoader("vbagg.report", "assets"), autoescape=True, trim_blocks=True)
+    return environment.get_template("page.html")
+
+
+def _targets(report: Report) -> list[tuple[str, str]]:
+    """Anchors and names of the parts of the page."""
+    targets = [("map", "Map")] if report.layers else []
+    targets += [(section.anchor, section.title) for section in report.sections if section.blocks]
+    return targets + ([("cite", "How to cite")] if report.citation else [])
 
 
 def _checked_target(path: str | os.PathLike) -> Path:
@@ -107,38 +122,3 @@ def _script() -> str:
     leaflet = re.sub(r"//# sourceMappingURL=.*", "", _vendor("leaflet.js"))
     own = "\n".join(_asset(f"js/{name}") for name in SCRIPTS)
     return f'{leaflet}\n(() => {{\n"use strict";\n{own}\n}})();\n'
-
-
-def _header(report: Report) -> Markup:
-    subtitle = [tag("p", report.subtitle, class_="subtitle")] if report.subtitle else []
-    facts = (tag("div", tag("dt", label), tag("dd", value)) for label, value in report.summary)
-    summary = [tag("dl", *facts, class_="summary")] if report.summary else []
-    return tag("header", tag("h1", report.title), *subtitle, *summary, class_="top")
-
-
-def _navigation(report: Report) -> Markup:
-    targets = [("map", "Map")] if report.layers else []
-    targets += [(section.anchor, section.title) for section in report.sections if section.blocks]
-    targets += [("cite", "How to cite")] if report.citation else []
-    return join(tag("a", text, href=f"#{anchor}") for anchor, text in targets)
-
-
-def _map(report: Report) -> Markup:
-    return Markup(_asset("map.html")) if report.layers else Markup("")
-
-
-def _citation(text: str) -> Markup:
-    if not text:
-        return Markup("")
-    block = tag("div", copy_button(), tag("pre", text, tabindex=0), class_="copied citation")
-    heading = tag("h2", "How to cite", id="vbagg-heading-cite")
-    return tag("section", heading, block, id="cite", aria_labelledby="vbagg-heading-cite")
-
-
-def _footer(made_with: MadeWith | None) -> Markup:
-    maps = "Maps: Leaflet 1.9.4. Colours: Fabio Crameri's scientific colour maps."
-    if made_with is None:
-        return tag("footer", tag("p", maps))
-    made = tag("p", f"Made with vbagg {made_with.version} on {made_with.date}.")
-    command = [tag("p", tag("code", made_with.command))] if made_with.command else []
-    return tag("footer", made, *command, tag("p", maps))

@@ -12,14 +12,14 @@ import numpy as np
 
 from vbagg.report.content import Districts, MapLayer, Report
 from vbagg.report.encoding import Coding, encode, pack_bytes, pack_codes
-from vbagg.report.markup import Markup, data_script, script_json
 from vbagg.report.scales import Scale, colour_table, scale_of
+from vbagg.report.scripts import DataBlock, script_json
 
 COORDINATE_DIGITS = 5
 """Decimals of district coordinates: about a metre."""
 
 
-def viewer_data(report: Report) -> Iterator[Markup]:
+def viewer_data(report: Report) -> Iterator[DataBlock]:
     """One block of settings, one per layer, and one of districts if there are any."""
     layers = {layer.name: layer for layer in report.layers}
     scales = {name: scale_of(layer, layers) for name, layer in layers.items()}
@@ -27,9 +27,9 @@ def viewer_data(report: Report) -> Iterator[Markup]:
     for position, layer in enumerate(report.layers):
         codes, coding = encode(layer.values, layer.digits)
         described.append(_describe(layer, coding, scales[layer.name]))
-        yield data_script(f"vbagg-layer-{position}", pack_codes(codes), "application/octet-stream")
+        yield DataBlock(f"vbagg-layer-{position}", pack_codes(codes), "application/octet-stream")
     settings = {**_frame(report), "palettes": _palettes(scales), "layers": described}
-    yield data_script("vbagg-settings", script_json(settings), "application/json")
+    yield DataBlock("vbagg-settings", script_json(settings), "application/json")
     if report.districts is not None:
         yield _districts(report.districts)
 
@@ -81,14 +81,14 @@ def _describe(layer: MapLayer, coding: Coding, scale: Scale | None) -> dict[str,
     }
 
 
-def _districts(districts: Districts) -> Markup:
+def _districts(districts: Districts) -> DataBlock:
     geometries = [
         {"type": geometry["type"], "coordinates": _rounded(geometry["coordinates"])}
         for geometry in (feature["geometry"] for feature in districts.geojson["features"])
     ]
     facts = [[[str(label), str(text)] for label, text in entry.items()] for entry in districts.facts]
     content = json.dumps({"geometries": geometries, "facts": facts}, separators=(",", ":"))
-    return data_script("vbagg-districts", pack_bytes(content.encode("utf-8")), "application/octet-stream")
+    return DataBlock("vbagg-districts", pack_bytes(content.encode("utf-8")), "application/octet-stream")
 
 
 def _rounded(coordinates: Any) -> Any:
