@@ -10,6 +10,7 @@ penalty on `l` makes the compromise unique where overlapping polygons contradict
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
+from vbagg.stepping import backtrack
+
 Floats = NDArray[np.float64]
+State = tuple[float, Floats, Floats]
+"""Value, counts of cells and gradient at some factors."""
 Places = NDArray[np.intp]
 PENALTY = 1e-6
 TOLERANCE = 1e-9
@@ -81,14 +86,21 @@ def _merged(shares: Any, weight: Floats) -> tuple[Any, Floats]:
 
 
 def _minimise(shares: Any, weight: Floats, observed: Floats, expected: Floats) -> Floats:
-    """Newton's method with step halving."""
+    """Newton's method."""
     penalty = PENALTY * observed
 
-    def state(factor: Floats) -> tuple[float, Floats, Floats]:
+    def state(factor: Floats) -> State:
         with np.errstate(over="ignore"):
             cells = weight * np.exp(shares @ factor)
         value = cells.sum() - observed @ factor + penalty @ factor**2 / 2
         return float(value), cells, shares.T @ cells - observed + penalty * factor
+
+    def attempt(factor: Floats, value: float, step: Floats) -> Callable[[float], tuple[float, State]]:
+        def at(length: float) -> tuple[float, State]:
+            trial = state(factor + length * step)
+            return value - trial[0], trial
+
+        return at
 
     factor = np.log(observed / expected)
     value, cells, gradient = state(factor)
@@ -97,13 +109,9 @@ def _minimise(shares: Any, weight: Floats, observed: Floats, expected: Floats) -
             break
         curvature = shares.T @ sparse.diags_array(cells) @ shares + sparse.diags_array(penalty)
         step = -np.atleast_1d(spsolve(sparse.csc_array(curvature), gradient))
-        length = 1.0
-        trial = state(factor + step)
-        while not trial[0] <= value + 1e-4 * length * (gradient @ step) and length > 1e-10:
-            length /= 2
-            trial = state(factor + length * step)
-        if length <= 1e-10:
+        found = backtrack(attempt(factor, value, step), -float(gradient @ step), tries=30)
+        if found is None:
             break
-        factor = factor + length * step
-        value, cells, gradient = trial
+        factor = factor + found[0] * step
+        value, cells, gradient = found[1]
     return factor

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy.linalg
 
 from vbagg.elbo import PAPERS
 from vbagg.inference.problem import Gaussian, StagedProblem
+from vbagg.stepping import backtrack
 
 CLOSE = 1e-4
 """Relative gain below which the mode is near enough to start from."""
@@ -35,20 +36,25 @@ def _climb(problem: StagedProblem, v: np.ndarray, max_steps: int) -> Gaussian:
         raise np.linalg.LinAlgError("the objective is not finite")
     for _ in range(max_steps):
         step = scipy.linalg.cho_solve(_cholesky(precision), slope)
-        expected = float(slope @ step)
-        damping = 1.0
-        while damping > 1e-5:
-            trial = problem.gauss_newton(v + damping * step)
-            if trial[0] - value > 1e-2 * damping * expected:
-                break
-            damping /= 3
-        else:
+        found = backtrack(_attempt(problem, v, value, step), float(slope @ step), 1e-2, tries=11, shrink=1 / 3)
+        if found is None:
             break
-        v = v + damping * step
+        length, trial = found
+        v = v + length * step
         gain, (value, slope, precision) = trial[0] - value, trial
         if gain < CLOSE * max(abs(value), 100.0):
             break
     return Gaussian(v, _factor_of_inverse(precision))
+
+
+def _attempt(
+    problem: StagedProblem, v: np.ndarray, value: float, step: np.ndarray
+) -> Callable[[float], tuple[float, tuple[float, np.ndarray, np.ndarray]]]:
+    def attempt(length: float) -> tuple[float, tuple[float, np.ndarray, np.ndarray]]:
+        trial = problem.gauss_newton(v + length * step)
+        return trial[0] - value, trial
+
+    return attempt
 
 
 def linearised(problem: StagedProblem, q: Gaussian) -> Gaussian:

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vbagg.stepping import backtrack
+
+WORTH = 1e-3
+"""Share of the promised gain that a step must have."""
 Objective = Callable[[np.ndarray, float, float], tuple[float, np.ndarray]]
 """Value and slope at a point. If the value is below the second argument, any value below it will do, and any slope.
 
@@ -65,13 +69,14 @@ def maximise(
         if 0.5 * float(slope @ step) < tolerance:
             return ended(iteration, True)
         step *= min(1.0, radius / np.abs(step).max())
-        trial = _backtrack(objective, x, value, slope, step, noise)
+        rise = float(slope @ step)
+        trial = backtrack(_attempt(objective, x, value, rise, step, noise), rise, WORTH, noise)
         if trial is None:
             if fresh:
                 return ended(iteration, False, "no step improves the objective")
             H, radius, fresh = untold, radius / 4, True
             continue
-        new_x, new_value, new_slope = trial
+        _, (new_x, new_value, new_slope) = trial
         moved = np.abs(new_x - x).max()
         radius = min(longest_step, 2 * radius) if moved >= 0.99 * np.abs(step).max() else max(moved, radius / 4)
         H, fresh = _update(H, new_x - x, slope - new_slope, fresh)
@@ -84,21 +89,17 @@ def maximise(
     return ended(max_iterations, False, f"the search used its {max_iterations} iterations")
 
 
-def _backtrack(
-    objective: Objective, x: np.ndarray, value: float, slope: np.ndarray, step: np.ndarray, noise: float
-) -> tuple[np.ndarray, float, np.ndarray] | None:
-    length, rise = 1.0, float(slope @ step)
-    for _ in range(8):
+def _attempt(
+    objective: Objective, x: np.ndarray, value: float, rise: float, step: np.ndarray, noise: float
+) -> Callable[[float], tuple[float, tuple[np.ndarray, float, np.ndarray]]]:
+    """The gain of a part of a step; a value below what would be accepted need not be precise."""
+
+    def attempt(length: float) -> tuple[float, tuple[np.ndarray, float, np.ndarray]]:
         new_x = x + length * step
-        needed = value + 1e-3 * length * rise - noise
-        new_value, new_slope = objective(new_x, needed, length * rise)
-        if new_value > needed:
-            return new_x, new_value, new_slope
-        # peak of the parabola through both values and the slope
-        shortfall = value + length * rise - new_value
-        peak = 0.5 * length * rise / shortfall if np.isfinite(shortfall) else 0.0
-        length *= float(np.clip(peak, 0.1, 0.5))
-    return None
+        new_value, new_slope = objective(new_x, value + WORTH * length * rise - noise, length * rise)
+        return new_value - value, (new_x, new_value, new_slope)
+
+    return attempt
 
 
 def _update(H: np.ndarray, s: np.ndarray, y: np.ndarray, fresh: bool) -> tuple[np.ndarray, bool]:

@@ -11,6 +11,7 @@ import scipy.linalg
 from vbagg.inference.chart import Chart, Curvature
 from vbagg.inference.mode import gaussian_from_natural, laplace_start
 from vbagg.inference.problem import Gaussian, StagedProblem
+from vbagg.stepping import backtrack
 
 SMALLEST_PRECISION = 1e-2
 """Eigenvalues of the target precision are clipped here; the prior's are 1."""
@@ -152,15 +153,19 @@ class _State:
         inverse = scipy.linalg.solve_triangular(self.q.factor, np.eye(len(self.q.mu)), lower=True)
         precision = inverse.T @ inverse
         target = _clip(precision - 2 * _through_cholesky(self.q.factor, inverse, self.d_factor))
-        length = 1.0
-        while length > 1e-4:
+
+        def attempt(length: float) -> tuple[float, _State | None]:
             trial = precision + length * (target - precision)
             q = gaussian_from_natural(trial, trial @ self.q.mu + length * self.d_mu)
-            state = _State.at(self.problem, q)
-            if state is not None and state.elbo > self.elbo:
-                return state
-            length /= 3
-        return None
+            return self.gain_at(q)
+
+        found = backtrack(attempt, 2 * self.promise, least=0.0, tries=9, shrink=1 / 3)
+        return None if found is None else found[1]
+
+    def gain_at(self, q: Gaussian) -> tuple[float, _State | None]:
+        """How much higher the ELBO is at another Gaussian, and the state there."""
+        state = _State.at(self.problem, q)
+        return (-np.inf if state is None else state.elbo - self.elbo), state
 
 
 @dataclass
@@ -184,12 +189,13 @@ class _Ascent:
 
     def step(self, noise: float) -> bool:
         """Move uphill, if need be with the curvature learnt forgotten; whether that was possible."""
-        while (found := self._backtrack(noise)) is None:
+        while (found := backtrack(self._attempt, self.rise, noise=noise)) is None:
             if not self.curvature.moves:
                 return False
             self.curvature = Curvature()
             self._aim()
         length, state = found
+        assert state is not None
         before, move = self.slope, length * self.direction
         self.z, self.state = self.z + move, state
         after = self.chart.slope(state.d_mu, state.d_factor)
@@ -197,17 +203,8 @@ class _Ascent:
         self._aim()
         return True
 
-    def _backtrack(self, noise: float) -> tuple[float, _State] | None:
-        length = 1.0
-        for _ in range(8):
-            state = _State.at(self.problem, self.chart.gaussian(self.z + length * self.direction))
-            gain = -np.inf if state is None else state.elbo - self.state.elbo
-            if state is not None and gain > 1e-4 * length * self.rise - noise:
-                return length, state
-            # peak of the parabola through both values and the slope
-            shortfall = length * self.rise - gain
-            length *= float(np.clip(0.5 * length * self.rise / shortfall, 0.1, 0.5))
-        return None
+    def _attempt(self, length: float) -> tuple[float, _State | None]:
+        return self.state.gain_at(self.chart.gaussian(self.z + length * self.direction))
 
 
 def _through_cholesky(C: np.ndarray, inverse: np.ndarray, d_factor: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +15,10 @@ from vbagg.errors import ConvergenceWarning
 from vbagg.likelihoods.base import Facts, Learnt, Likelihood
 from vbagg.likelihoods.estimate import estimate_noise
 from vbagg.links import Link
+from vbagg.stepping import backtrack
 
+Scored = tuple[float, np.ndarray, np.ndarray]
+"""Penalised log density, its slope and information."""
 MOST_STEPS = 100
 LEAST_NOISE = 1e-6
 """Least standard deviation of the Normal, in units of the spread of rates: what remains of a perfect fit."""
@@ -57,10 +61,10 @@ def estimate(
 def _scoring(
     likelihood: Likelihood, link: Link, design: Design, beta: np.ndarray, noise: dict[str, float], ridge: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients and their precision for known noise, by Fisher scoring with step halving."""
+    """Coefficients and their precision for known noise, by Fisher scoring."""
     logs = {name: np.log(value) for name, value in noise.items()}
 
-    def at(beta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def at(beta: np.ndarray) -> Scored:
         with jax.enable_x64(True):
             eta = design.known + design.Z @ beta
             terms = _terms(likelihood, link, eta, *design[2:], logs)
@@ -76,16 +80,22 @@ def _scoring(
         step = np.linalg.solve(precision, gradient)
         if float(step @ gradient) < 1e-12 * max(1.0, abs(value)):
             return beta, precision
-        for _ in range(60):
-            tried = at(beta + step)
-            if all(np.isfinite(part).all() for part in tried) and tried[0] > value:
-                break
-            step = step / 2
-        else:
+        found = backtrack(_attempt(at, beta, value, step), float(step @ gradient), least=0.0, tries=60)
+        if found is None:
             return beta, precision  # no progress beyond rounding
-        beta, (value, gradient, precision) = beta + step, tried
+        beta, (value, gradient, precision) = beta + found[0] * step, found[1]
     warnings.warn("The GLM has not converged; drop covariates.", ConvergenceWarning, stacklevel=4)
     return beta, precision
+
+
+def _attempt(
+    at: Callable[[np.ndarray], Scored], beta: np.ndarray, value: float, step: np.ndarray
+) -> Callable[[float], tuple[float, Scored]]:
+    def attempt(length: float) -> tuple[float, Scored]:
+        tried = at(beta + length * step)
+        return tried[0] - value if all(np.isfinite(part).all() for part in tried) else -np.inf, tried
+
+    return attempt
 
 
 @partial(jax.jit, static_argnames=("likelihood", "link"))
