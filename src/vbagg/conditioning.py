@@ -24,6 +24,7 @@ from vbagg.compiling import lightly
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import Basis
 from vbagg.likelihoods.base import Likelihood
+from vbagg.likelihoods.numerical import log_density
 from vbagg.moments import (
     FAST,
     Pixels,
@@ -176,7 +177,7 @@ def _posterior(
     unit, row = np.linspace(0.0, 1.0, NODES), np.arange(len(y))
     for _ in range(ZOOMS):
         h = low[:, None] + (high - low)[:, None] * unit
-        density = np.asarray(_log_density(likelihood, link, y[:, None], h, many, p))
+        density = log_density(likelihood, y[:, None], link.rate_and_slope(h)[0], many, p)
         density = density - 0.5 * ((h - eta[:, None]) / sd[:, None]) ** 2
         density -= density.max(axis=1, keepdims=True)
         likely = density > -DEPTH
@@ -196,11 +197,6 @@ def _posterior(
     weight /= weight.sum(axis=1, keepdims=True)
     mean = np.sum(weight * h, axis=1)
     return mean, np.sum(weight * (h - mean[:, None]) ** 2, axis=1)
-
-
-@lightly(static_argnames=("likelihood", "link"))
-def _log_density(likelihood: Likelihood, link: Any, y: Array, h: Array, facts: Any, p: Any) -> Array:
-    return likelihood.log_prob(y, link.value(h), facts, p)
 
 
 @dataclass(frozen=True)
