@@ -25,6 +25,14 @@ def bounded_mappings() -> Iterator[None]:
         jax.clear_caches()
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was not tested for want of data."""
+    skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    without_data = sum("data folder" in reason for reason in skipped)
+    if without_data:
+        terminalreporter.write_line(f"{without_data} tests of real data were skipped: there is no data folder.")
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20181203)
