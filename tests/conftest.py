@@ -2,6 +2,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+# Files of tests compile many functions alike; both processes take them from one folder.
+os.environ.setdefault("VBAGG_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
+
 import jax
 import numpy as np
 import pytest
