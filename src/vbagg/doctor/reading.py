@@ -15,13 +15,11 @@ import shapely
 from vbagg.doctor.findings import OF_BAD_INPUT, Gathered
 from vbagg.geo.covariates import Covariate, open_covariates, open_one
 from vbagg.geo.files import some
-from vbagg.geo.polygons import Polygons, read_frame, read_polygons
+from vbagg.geo.polygons import ROW_NUMBER, Polygons, free_name, read_frame, read_polygons
 from vbagg.geo.rasters import Layer
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Data
-
-UNIT_SQUARE = shapely.box(0, 0, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -87,13 +85,16 @@ def _sound_part(frame: gpd.GeoDataFrame, data: Data, found: Gathered) -> tuple[P
 
     if frame.empty:
         return found.attempt("polygon-file", where, lambda: read(frame, None, ())), ()
-    columns = frame.set_geometry([UNIT_SQUARE] * len(frame), crs="EPSG:4326")
-    id, responses = data.id, []
+    squares = [shapely.box(2 * at, 0, 2 * at + 1, 1) for at in range(len(frame))]
+    columns = frame.set_geometry(squares, crs="EPSG:6933")
+    id = data.id
+    responses: list[str] = []
     if found.attempt("id", f"{where}, column {id}", lambda: read(columns, id, ())) is None:
-        id = None
+        id = free_name(ROW_NUMBER, frame)
+        frame[id] = columns[id] = np.arange(1, len(frame) + 1)
     for name in data.response:
         place = f"{where}, column {name}"
-        if found.attempt("response", place, lambda name=name: read(columns, id, [name])) is not None:  # type: ignore[misc]
+        if found.attempt("response", place, lambda name=name: read(columns, id, [*responses, name])) is not None:  # type: ignore[misc]
             responses.append(name)
     kinds = frame.geometry.geom_type
     polygonal = kinds.isin(["Polygon", "MultiPolygon", "GeometryCollection"]) & ~frame.geometry.is_empty
@@ -107,8 +108,6 @@ def _sound_part(frame: gpd.GeoDataFrame, data: Data, found: Gathered) -> tuple[P
         found.add("error", "geometry", text, where, bad)
         frame = frame[polygonal]
     polygons = found.attempt("geometry", where, lambda: read(frame, id, responses)) if polygonal.any() else None
-    if polygons is not None and id != data.id:  # which was named, but is wrong
-        polygons = replace(polygons, notes=tuple(note for note in polygons.notes if "no id was named" not in note))
     return polygons, tuple(responses)
 
 
