@@ -175,6 +175,17 @@ def absent_layer(c):
     c.settings["layer"] = "regions"
 
 
+@defect(("error", "population-file"), names=["nowhere.tif"])
+def the_only_raster_is_absent(c):
+    c.settings |= {"population": c.folder / "nowhere.tif", "covariate": ()}
+
+
+@defect(("error", "geometry"), ("advice", "border-cells"), names=["2 rows are none: 'd3' has no area, 'd8' is a Point"])
+def points_and_lines(c):
+    c.frame.loc[3, "geometry"] = Polygon([(30, 9), (31, 9), (30.5, 9)])
+    c.frame.loc[8, "geometry"] = c.frame.geometry[8].centroid
+
+
 @defect(("error", "polygon-file"), names=["districts.gpkg", "empty"])
 def no_rows(c):
     c.frame = c.frame[:0]

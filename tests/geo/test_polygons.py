@@ -1,3 +1,6 @@
+from pathlib import Path
+from zipfile import ZipFile
+
 import geopandas as gpd
 import numpy as np
 import pandas as pd
@@ -76,6 +79,7 @@ def test_only_the_parts_with_an_area_are_kept():
     spike = Polygon([(0, 0), (4, 0), (4, 2), (8, 2), (4, 2), (0, 2)])
     polygons = read_polygons(districts([odd, spike]), "name")
     assert shapely.area(polygons.geometry).tolist() == [3.0, 8.0]
+    assert len(polygons.notes) == 1  # on the spike
     assert {shape.geom_type for shape in polygons.geometry} <= {"Polygon", "MultiPolygon"}
 
 
@@ -106,6 +110,7 @@ def test_long_edges_bend_when_they_are_reprojected():
         (districts([box(0, 0, 1, 1), None]), r"'b' \(row 2\) has no geometry. Remove it"),
         (districts([box(0, 0, 1, 1), Polygon()]), r"'b' \(row 2\) has no geometry"),
         (districts([box(0, 0, 1, 1), GeometryCollection([Point(0, 0)])]), r"'b' \(row 2\) is a GeometryCollection"),
+        (districts([Polygon([(0, 0), (2, 0), (1, 0)]), box(0, 0, 1, 1)]), r"'a' \(row 1\) has no area"),
         (
             districts(cases=["3", "n/a"]),
             r"'cases' must be a non-negative number.*got 'n/a' for 'b' \(row 2\). Write it",
@@ -147,6 +152,11 @@ def test_files_that_are_refused(tmp_path):
     pd.DataFrame({"name": ["a"]}).to_parquet(tmp_path / "table.parquet")
     with pytest.raises(ValueError, match=r"table\.parquet cannot be read as polygons.*Write it as GeoParquet"):
         read_polygons(tmp_path / "table.parquet", "name")
+    (tmp_path / "nothing.gpkg").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"must not be empty; .*nothing\.gpkg has 0 bytes"):
+        read_polygons(tmp_path / "nothing.gpkg", "name")
+    with pytest.raises(ValueError, match=r"there is no https:/somewhere/d\.gpkg. Download it first"):
+        read_polygons(Path("https://somewhere/d.gpkg"), "name")
     (tmp_path / "table.csv").write_text("name,cases\na,1\n")
     with pytest.raises(ValueError, match=r"table\.csv must hold polygons; it holds no geometry"):
         read_polygons(tmp_path / "table.csv", "name")
@@ -242,3 +252,31 @@ def test_degrees_that_are_none():
     swapped = [box(-18, 177, -17, 178), box(-17, 177, -16, 179)]
     with pytest.raises(ValueError, match=r"y from 177 to 179. x and y look swapped"):
         read_polygons(districts(swapped), "name")
+
+
+def zipped(path, *files):
+    with ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "about")
+        for file in files:
+            archive.write(file, f"shapes v1/{file.name}")
+    return path
+
+
+def test_archives_may_hold_one_file(tmp_path):
+    write_polygons(tmp_path / "d.shp")
+    parts = sorted(tmp_path.glob("d.*"))
+    assert read_polygons(zipped(tmp_path / "a.zip", *parts), "name").labels.tolist() == ["a", "b"]
+    other = write_polygons(tmp_path / "e.gpkg")
+    with pytest.raises(
+        ValueError, match=r"b\.zip must hold one file to read; it holds 'shapes v1/d\.shp', .*Unpack it"
+    ):
+        read_polygons(zipped(tmp_path / "b.zip", *parts, other), "name")
+    with pytest.raises(ValueError, match=r"c\.zip must hold a file that ends in \.shp.*it holds none"):
+        read_polygons(zipped(tmp_path / "c.zip"), "name")
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")  # of shapely, where it makes the polygon
+def test_coordinates_must_be_numbers():
+    frame = districts([box(0, 0, 1, 1), shapely.from_wkt("POLYGON ((0 0, NaN 1, 2 3, 0 0))")])
+    with pytest.raises(ValueError, match=r"'b' \(row 2\) has coordinates that are no numbers"):
+        read_polygons(frame, "name")

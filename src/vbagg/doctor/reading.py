@@ -13,9 +13,10 @@ import numpy as np
 import shapely
 
 from vbagg.doctor.findings import OF_BAD_INPUT, Gathered
-from vbagg.geo.covariates import Covariate, open_covariates, open_one
+from vbagg.doctor.words import number
+from vbagg.geo.covariates import Covariate, clash, open_covariates, open_one
 from vbagg.geo.files import some
-from vbagg.geo.polygons import ROW_NUMBER, Polygons, free_name, read_frame, read_polygons
+from vbagg.geo.polygons import ROW_NUMBER, Polygons, flaws, free_name, read_frame, read_polygons
 from vbagg.geo.rasters import Layer
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class Inputs:
     responses: tuple[str, ...]
     people: Layer | None
     covariates: tuple[Covariate, ...]
+
+    def can_make_a_grid(self, data: Data) -> bool:
+        """Not if rasters were named, but none of them could be read."""
+        named = data.population is not None or data.covariate or data.category
+        return not named or data.resolution is not None or self.people is not None or bool(self.covariates)
 
 
 def read_inputs(data: Data, found: Gathered) -> Inputs:
@@ -96,18 +102,18 @@ def _sound_part(frame: gpd.GeoDataFrame, data: Data, found: Gathered) -> tuple[P
         place = f"{where}, column {name}"
         if found.attempt("response", place, lambda name=name: read(columns, id, [*responses, name])) is not None:  # type: ignore[misc]
             responses.append(name)
-    kinds = frame.geometry.geom_type
-    polygonal = kinds.isin(["Polygon", "MultiPolygon", "GeometryCollection"]) & ~frame.geometry.is_empty
-    if not polygonal.all():
+    wrong = flaws(frame.geometry)
+    if wrong:
         labels = frame[id].to_numpy() if id in frame else np.arange(1, len(frame) + 1)
-        bad = labels[~polygonal.to_numpy()].tolist()
+        bad = labels[list(wrong)].tolist()
+        shown = [f"{label!r} {flaw}" for label, flaw in zip(bad, wrong.values(), strict=True)]
         text = (
-            f"{path} must hold polygons; {len(bad)} rows have another geometry or none ({some(bad)}). "
+            f"{path} must hold polygons; {number(bad, 'row is', 'rows are')} none: {some(shown, quote=False)}. "
             "Remove them, or give them polygons."
         )
         found.add("error", "geometry", text, where, bad)
-        frame = frame[polygonal]
-    polygons = found.attempt("geometry", where, lambda: read(frame, id, responses)) if polygonal.any() else None
+        frame = frame.drop(index=frame.index[list(wrong)])
+    polygons = None if frame.empty else found.attempt("geometry", where, lambda: read(frame, id, responses))
     return polygons, tuple(responses)
 
 
@@ -121,12 +127,7 @@ def _covariates(data: Data, found: Gathered) -> tuple[Covariate, ...]:
     for covariate in opened:
         first = distinct.setdefault(covariate.layer.name, covariate)
         if first is not covariate:
-            name, path, other = covariate.layer.name, covariate.layer.path, first.layer.path
-            got = f"{path} and {other} both hold {name!r}. Rename one."
-            if path == other:
-                got = f"{path} was named twice. Name it once."
-            text = f"covariates must have distinct names; {got}"
-            found.add("error", "covariate-names", text, _name(path))
+            found.add("error", "covariate-names", clash(covariate.layer, first.layer), _name(covariate.layer.path))
     return tuple(distinct.values())
 
 

@@ -41,12 +41,17 @@ def open_covariates(covariates: Files, categories: Files) -> list[Covariate]:
                 f"got {layer.path}. Rename the file or the band."
             )
         if layer.name in taken:
-            raise ValueError(
-                f"covariates must have distinct names; {layer.path} and {taken[layer.name].path} both hold "
-                f"{layer.name!r}. Rename one of the files."
-            )
+            raise ValueError(clash(layer, taken[layer.name]))
         taken[layer.name] = layer
     return opened
+
+
+def clash(layer: Layer, other: Layer) -> str:
+    """What is wrong with two layers of the same name."""
+    got = f"{layer.path} and {other.path} both hold {layer.name!r}. Rename one of the files."
+    if layer.path == other.path:
+        got = f"{layer.path} was named twice. Name it once."
+    return f"covariates must have distinct names; {got}"
 
 
 def open_one(file: File) -> Layer:

@@ -18,13 +18,14 @@ from pyproj.exceptions import ProjError
 
 from vbagg.errors import did_you_mean
 from vbagg.geo.earth import require_degrees, require_earth
-from vbagg.geo.files import is_local, one_line, plural, require_file, some
+from vbagg.geo.files import as_reason, inside_zip, is_local, one_line, plural, require_file, some
 from vbagg.geo.grid import Bounds, Grid, crs_name, crs_title, is_geographic, same_crs, unit
 from vbagg.geo.longitudes import full_turn, gathered, seen_from
 from vbagg.geo.repeated import outlines
 from vbagg.geo.responses import read_totals
 
 PARQUET = (".parquet", ".geoparquet", ".pq")
+IN_ARCHIVES = (".shp", ".gpkg", ".geojson", ".fgb", ".gml", ".kml")
 ROW_NUMBER = "row"
 EDGE_KM = 10.0  # longer edges get more points before they are reprojected: they are straight in one CRS only
 
@@ -137,7 +138,7 @@ def read_polygons(
         notes += (f"{Path(path).name}: no id was named, so polygons are numbered from 1 in the order of the file.",)
     for name, what in ((id, "id"), *((name, "response") for name in columns)):
         if name not in frame or name == "geometry":
-            known = [column for column in frame.columns if column != "geometry"]
+            known = [column for column in frame.columns if column != "geometry" and (what == "id" or column != id)]
             raise ValueError(f"{path} has no column {name!r} for the {what}{did_you_mean(name, known)}")
     _require_distinct((id, *columns), path)
     frame[id] = _ids(frame[id], path)
@@ -147,9 +148,10 @@ def read_polygons(
         frame[name], how = read_totals(frame[name], path, polygons.labels.tolist())
         notes += (f"{polygons.file}: {how}",) if how else ()
     require_degrees(polygons.bounds, polygons.crs, path)
-    frame, repaired = _valid(_gathered(_plain(frame, {id, *columns})))
-    if tuple(frame.total_bounds) != polygons.bounds and is_geographic(polygons.crs):
-        left, _, right, _ = frame.total_bounds
+    gathered_frame = _gathered(_plain(frame, {id, *columns}))
+    frame, repaired = _valid(gathered_frame)
+    left, _, right, _ = gathered_frame.total_bounds
+    if (left, right) != polygons.bounds[::2]:
         notes += (
             f"{polygons.file}: longitudes were taken from {left:.6g} to {right:.6g}, as places on both sides of the "
             "antimeridian are near to each other.",
@@ -170,24 +172,25 @@ def read_frame(path: str, layer: str | None, id: str | None) -> gpd.GeoDataFrame
 
     require_file(path, "a polygon file")
     unreadable = f"{path} cannot be read as polygons"
+    source = inside_zip(path, IN_ARCHIVES)
     if Path(path).suffix.lower() in PARQUET:
         try:
             return gpd.read_parquet(path)
         except Exception as error:  # pyarrow's many kinds
             raise ValueError(f"{unreadable}: {one_line(error)}. Write it as GeoParquet.") from None
     try:
-        known = {name: kind for name, kind in pyogrio.list_layers(path) if kind is not None}
+        known = {name: kind for name, kind in pyogrio.list_layers(source) if kind is not None}
     except (pyogrio.errors.DataSourceError, RuntimeError) as error:
         advice = "" if not is_local(path) else " Is the file complete, with all its parts?"
-        raise ValueError(f"{unreadable}: {one_line(error)}.{advice}") from None
+        raise ValueError(f"{unreadable}: {as_reason(error)}.{advice}") from None
     if not known:
-        raise ValueError(f"{path} must hold polygons; it holds no geometry.")
+        raise ValueError(f"{path} must hold polygons; it holds no geometry. Join the table to polygons first.")
     if layer is None and len(known) > 1:
         raise ValueError(f"{path} has several layers: {some(list(known))}. Name one with `layer`.")
     if layer is not None and layer not in known:
         raise ValueError(f"{path} has no layer {layer!r}{did_you_mean(layer, known)}")
     try:
-        frame = pyogrio.read_dataframe(path, layer=layer or next(iter(known)), fid_as_index=True)
+        frame = pyogrio.read_dataframe(source, layer=layer or next(iter(known)), fid_as_index=True)
     except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, RuntimeError) as error:
         raise ValueError(f"{unreadable}: {one_line(error)}. Is the file complete, with all its parts?") from None
     if id == "fid" and "fid" not in frame:
@@ -284,21 +287,32 @@ def _ids(ids: pd.Series, path: str) -> pd.Series:
 
 
 def _require_polygonal(polygons: Polygons) -> None:
-    """Raise for the first geometry that is absent or has no area."""
-    kinds = polygons.frame.geometry.geom_type
-    for position in np.flatnonzero(~kinds.isin(["Polygon", "MultiPolygon", "GeometryCollection"]) | kinds.isna()):
-        raise ValueError(_no_polygon(polygons, position, kinds[position]))
-    for position in np.flatnonzero(polygons.frame.geometry.is_empty):
-        raise ValueError(_no_polygon(polygons, position, None))
-    for position in np.flatnonzero(kinds == "GeometryCollection"):
-        if _polygonal(polygons.geometry[position]).is_empty:
-            raise ValueError(_no_polygon(polygons, position, "GeometryCollection"))
+    """Raise for the first row that is no polygon."""
+    for position, flaw in flaws(polygons.frame.geometry).items():
+        label = polygons.labels.tolist()[position]
+        raise ValueError(
+            f"{polygons.path} must hold polygons; {label!r} (row {position + 1}) {flaw}. "
+            "Remove it, or give it a polygon."
+        )
 
 
-def _no_polygon(polygons: Polygons, position: Any, kind: Any) -> str:
-    label = polygons.labels.tolist()[position]
-    got = f"is a {kind}" if isinstance(kind, str) else "has no geometry"
-    return f"{polygons.path} must hold polygons; {label!r} (row {position + 1}) {got}. Remove it, or give it a polygon."
+def flaws(geometry: gpd.GeoSeries) -> dict[int, str]:
+    """Why rows are no polygons, by position."""
+    shapes, found = np.asarray(geometry.array), {}
+    usual = np.isin(shapely.get_type_id(shapes), [shapely.GeometryType.POLYGON, shapely.GeometryType.MULTIPOLYGON])
+    for position in np.flatnonzero(
+        ~(usual & np.isfinite(shapely.bounds(shapes)).all(axis=1) & (shapely.area(shapes) > 0))
+    ):
+        shape = shapes[position]
+        if shape is None or shape.is_empty:
+            found[int(position)] = "has no geometry"
+        elif not usual[position] and shape.geom_type != "GeometryCollection":
+            found[int(position)] = f"is a {shape.geom_type}"
+        elif not np.isfinite(shapely.get_coordinates(shape)).all():
+            found[int(position)] = "has coordinates that are no numbers"
+        elif _polygonal(shapely.make_valid(shape)).is_empty:
+            found[int(position)] = "has no area" if usual[position] else "is a GeometryCollection without an area"
+    return found
 
 
 def _plain(frame: gpd.GeoDataFrame, needed: set[str]) -> gpd.GeoDataFrame:

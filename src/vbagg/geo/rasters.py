@@ -212,7 +212,10 @@ def _names(path: str, sources: Sequence[Source]) -> list[str]:
     if len(sources) == 1:
         return [stem]
     labels = [re.sub(r"\W+", "_", s.label).strip("_") or str(s.band) for s in sources]
-    return [f"{stem}_{label}" for label in labels]
+    distinct = [
+        f"{label}_{s.band}" if labels.count(label) > 1 else label for label, s in zip(labels, sources, strict=True)
+    ]
+    return [f"{stem}_{label}" for label in distinct]
 
 
 def _upright(source: Source, name: str) -> Layer:

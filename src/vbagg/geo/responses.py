@@ -43,7 +43,9 @@ def read_totals(values: pd.Series, path: str, labels: Sequence[Any]) -> tuple[ND
     else:
         missing = missing | np.array([isinstance(value, str) and not value.strip() for value in values])
         numbers = np.array([_number(value) for value in values])
-        refuse(np.isnan(numbers) & ~missing, "Write it as a number, such as 1234.5, or leave out the polygon.")
+        is_text = any(isinstance(value, str) for value in values)
+        remedy = "Write it as a number, such as 1234.5, or leave out the polygon."
+        refuse(np.isnan(numbers) & ~missing, remedy if is_text else "Convert the column to numbers.")
         note = _how_read(values, numbers)
     refuse(missing, "Leave out polygons without a response, or write 0 where nothing occurred.")
     refuse(~np.isfinite(numbers) | (numbers < 0), "Correct it; codes for missing values are not numbers of cases.")

@@ -84,9 +84,11 @@ def _variable(path: str, dataset: Any, name: str, dims: tuple[str, str] | None) 
     for dim in array.dims:
         if dim not in dims and array.sizes[dim] != 1:
             values = some(np.asarray(dataset[dim].values).tolist(), quote=False) if dim in dataset.coords else "unnamed"
+            units = f" {dataset[dim].attrs['units']}" if dim in dataset.coords and "units" in dataset[dim].attrs else ""
             raise ValueError(
                 f"{place} must have two dimensions, {dims[0]} and {dims[1]}; it also has {dim!r} with "
-                f"{array.sizes[dim]} entries ({values}). Choose one entry or average them, and write that to a file."
+                f"{array.sizes[dim]} entries ({values}{units}). "
+                "Choose one entry or average them, and write that to a file."
             )
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{place} must hold numbers; it holds {array.dtype}. Name the variables to use.")
