@@ -8,7 +8,8 @@ from affine import Affine
 from geofiles import districts, write_raster
 from shapely import MultiPolygon, Polygon, box
 
-from vbagg.geo.grid import Grid
+from vbagg.geo.covariates import align, open_covariates
+from vbagg.geo.grid import Grid, transformer
 from vbagg.geo.overlay import overlay
 from vbagg.geo.polygons import read_polygons
 from vbagg.geo.prepare import prepare
@@ -110,3 +111,33 @@ def test_other_polygons_are_seen_where_the_grid_is():
     pairs = overlay(polygons, grid)
     assert pairs["polygon"].tolist() == [0, 0, 1]
     assert grid.centres(pairs["cell"])[0].tolist() == [180.75, 180.75, 181.25]
+
+
+FIJI = {
+    "degrees": Grid("EPSG:4326", (0.25, 0, 176.5, 0, -0.25, -16), 12, 24),
+    "projected": Grid("EPSG:3460", (25_000, 0, 1_800_000, 0, -25_000, 4_100_000), 12, 20),
+}
+
+
+@pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:4322"])  # the second moves longitudes by little, and wraps them
+@pytest.mark.parametrize("step", [0.1, 1.0])
+@pytest.mark.parametrize("grid", FIJI.values(), ids=FIJI)
+def test_a_global_raster_has_values_on_both_sides(tmp_path, grid, step, crs):
+    longitude = np.arange(-180 + step / 2, 180, step)
+    values = np.sin(np.radians(3 * longitude))[None] * np.ones((int(12 / step), 1))
+    path = write_raster(
+        tmp_path / "world.tif", values.astype(np.float32), Affine(step, 0, -180, 0, -step, -10), crs=crs
+    )
+    (covariate,) = open_covariates([path], ())
+    (plane,) = align(covariate, grid).read(slice(0, grid.height))
+    x, _ = transformer(grid.crs, "EPSG:4326").transform(*grid.centres(np.arange(grid.n_cells)))
+    np.testing.assert_allclose(plane.ravel(), np.sin(np.radians(3 * x)), atol=0.01)
+
+
+def test_polygons_across_the_edge_of_a_map_are_refused():
+    polygons = read_polygons(districts([WEST, EAST]), "name")
+    told = r"must not lie across the edge of a map; 1 polygon would in EPSG:6933 \('b'\). Use rasters in longitudes"
+    with pytest.raises(ValueError, match=told):
+        polygons.to("EPSG:6933")
+    islands = [MultiPolygon([box(-170, 0, -169, 1), box(170, 0, 171, 1)]), box(0, 0, 60, 5)]
+    assert len(read_polygons(districts(islands), "name").to("EPSG:6933")) == 2

@@ -104,6 +104,7 @@ def test_long_edges_bend_when_they_are_reprojected():
     [
         (districts(crs=None), r"must say its coordinate reference system.*set_crs"),
         (districts(ids=["a", "a"]), r"distinct ids in column 'name'; 'a' is in rows 1, 2.*Keep one row for each"),
+        (districts(ids=["a", " "]), r"id in column 'name' for every polygon; row 2 has none. Fill it in"),
         (districts(ids=["a", None]), r"id in column 'name' for every polygon; row 2 has none. Fill it in"),
         (districts([box(0, 0, 1, 1), Point(0, 0)]), r"must hold polygons; 'b' \(row 2\) is a Point. Remove it"),
         (districts([LineString([(0, 0), (1, 1)]), box(0, 0, 1, 1)]), r"'a' \(row 1\) is a LineString"),

@@ -298,3 +298,21 @@ def test_an_archive_with_one_raster(tmp_path):
     with ZipFile(tmp_path / "rain.zip", "w") as archive:
         archive.write(path, "inner/rain.tif")
     np.testing.assert_array_equal(only(tmp_path / "rain.zip").read(), VALUES)
+
+
+def test_attributes_as_text(tmp_path):
+    data = labelled(VALUES).to_dataset(name="rain")
+    data["rain"].attrs |= {"scale_factor": "0.5", "missing_value": "4"}
+    write(data, tmp_path / "text.nc")
+    np.testing.assert_array_equal(only(tmp_path / "text.nc").read(), np.where(VALUES == 4, np.nan, VALUES / 2))
+    data["rain"].attrs["missing_value"] = "none"
+    write(data, tmp_path / "none.nc")
+    with pytest.raises(ValueError, match=r"none\.nc: variable 'rain': the attribute 'missing_value' must be a number"):
+        open_layers(tmp_path / "none.nc")
+
+
+def test_variables_of_text_are_no_layers(tmp_path):
+    data = labelled(VALUES).to_dataset(name="rain")
+    data["label"] = data["rain"].astype(str)
+    write(data, tmp_path / "two.nc")
+    assert [layer.name for layer in open_layers(tmp_path / "two.nc")] == ["rain"]

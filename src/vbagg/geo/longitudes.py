@@ -21,6 +21,12 @@ def full_turn(crs: str) -> float:
     return round(2 * np.pi / unit(crs), 9)
 
 
+def near(longitudes: NDArray[np.float64], middle: float, crs: str) -> NDArray[np.float64]:
+    """The same places, each at most half a turn from a longitude."""
+    turn = full_turn(crs)
+    return longitudes - turn * np.round((longitudes - middle) / turn)
+
+
 def gathered(shapes: NDArray[Any], turn: float) -> NDArray[Any]:
     """The same shapes with longitudes in one range, from -turn/2 unless another range is much shorter.
 

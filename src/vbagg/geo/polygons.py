@@ -27,6 +27,7 @@ from vbagg.geo.responses import read_totals
 PARQUET = (".parquet", ".geoparquet", ".pq")
 IN_ARCHIVES = (".shp", ".gpkg", ".geojson", ".fgb", ".gml", ".kml")
 ROW_NUMBER = "row"
+TORN_KM = 1000.0
 EDGE_KM = 10.0  # longer edges get more points before they are reprojected: they are straight in one CRS only
 
 
@@ -213,8 +214,25 @@ def _moved(polygons: Polygons, crs: str) -> Polygons:
             f"{polygons.file}: polygons must lie where {crs_title(crs)} is defined; they have no place there. "
             "Choose another CRS for the grid."
         )
+    _require_untorn(polygons, np.asarray(moved.geometry.array), crs)
     note = f"{polygons.file}: polygons were reprojected from {crs_title(polygons.crs)} to {crs_title(crs)}."
     return replace(polygons, frame=_valid(moved)[0], notes=(*polygons.notes, note))
+
+
+def _require_untorn(polygons: Polygons, moved: NDArray[Any], crs: str) -> None:
+    """Raise for polygons that came to lie across the edge of a map: some of their short edges are very long there."""
+    parts, polygon = shapely.get_parts(moved, return_index=True)
+    rings, part = shapely.get_rings(parts, return_index=True)
+    points, ring = shapely.get_coordinates(rings, return_index=True)
+    length = np.hypot(*np.diff(points, axis=0).T) * unit(crs)
+    longest = TORN_KM * 1000 if not is_geographic(crs) else np.pi / 2
+    torn = np.unique(polygon[part[ring[1:][(length > longest) & (np.diff(ring) == 0)]]])
+    if torn.size:
+        names = some(polygons.labels[torn].tolist())
+        raise ValueError(
+            f"{polygons.file}: polygons must not lie across the edge of a map; {plural(torn.size, 'polygon')} would in "
+            f"{crs_title(crs)} ({names}). Use rasters in longitudes and latitudes, or in a projection of the region."
+        )
 
 
 def _gathered(frame: gpd.GeoDataFrame) -> gpd.GeoDataFrame:
@@ -267,7 +285,7 @@ def _require_once(polygons: Polygons) -> None:
 
 def _ids(ids: pd.Series, path: str) -> pd.Series:
     """Ids as whole numbers or text, all there and all distinct."""
-    missing = np.flatnonzero(ids.isna())
+    missing = np.flatnonzero(ids.isna() | (ids.astype(str).str.strip() == ""))
     if missing.size:
         where = f"row {missing[0] + 1} has none"
         raise ValueError(f"{path} must have an id in column {ids.name!r} for every polygon; {where}. Fill it in.")
