@@ -28,6 +28,20 @@ def one_line(capsys) -> str:
     return captured.err
 
 
+def test_the_package_runs_as_a_module():
+    result = subprocess.run([sys.executable, "-m", "vbagg", "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout == f"vbagg {vbagg.__version__}\n"
+    wrong = subprocess.run([sys.executable, "-m", "vbagg", "paint"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("Error: ")
+
+
+def test_the_folder_of_a_run_must_not_be_a_file(tmp_path, capsys):
+    (tmp_path / "out").write_text("a file")
+    assert main(["prepare", "--out", str(tmp_path / "out")]) == 2
+    assert "`--out` must be a folder" in one_line(capsys)
+
+
 def test_help_is_quick_and_lists_commands():
     script = (
         "import sys; from vbagg.cli import main; main(['--help']); main(['experiment', '--help']);"

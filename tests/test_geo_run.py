@@ -19,7 +19,7 @@ def country(tmp_path_factory):
     folder = tmp_path_factory.mktemp("country")
     files = write_country(folder, scale=0.002, n_districts=24, n_health_areas=5)
     districts = gpd.read_file(files.districts)
-    districts["deaths"] = np.random.default_rng(4).binomial(districts["cases"].astype(int), 0.1)
+    districts["deaths/2019"] = np.random.default_rng(4).binomial(districts["cases"].astype(int), 0.1)
     districts.to_file(files.districts)
     with rasterio.open(files.covariates["elevation"]) as source:
         height, profile = source.read(1, masked=True), source.profile
@@ -35,7 +35,7 @@ def finished(country, tmp_path_factory):
         tmp_path_factory.mktemp("run") / "out",
         polygons=country.districts,
         id="id",
-        response=["cases", "deaths"],
+        response=["cases", "deaths/2019"],
         population=country.population,
         covariate=country.covariates["rainfall"],
         category=country.folder / "cover.tif",
@@ -47,8 +47,8 @@ def finished(country, tmp_path_factory):
 
 
 def test_each_response_has_a_model_maps_and_a_page(finished):
-    assert [page.name for page in finished.pages()] == ["report_cases.html", "report_deaths.html"]
-    for response in ("cases", "deaths"):
+    assert [page.name for page in finished.pages()] == ["report_cases.html", "report_deaths_2019.html"]
+    for response in ("cases", "deaths/2019"):
         table = gpd.read_file(finished.maps(response) / "polygons.gpkg")
         own = gpd.read_file(finished.settings.data.polygons)
         assert table["observed"].tolist() == own[response].tolist()
@@ -56,7 +56,7 @@ def test_each_response_has_a_model_maps_and_a_page(finished):
         with rasterio.open(finished.maps(response) / "rate_q0.1.tif") as map_:
             assert f"{response} per 1000 people" in map_.tags().values()
         assert finished.validation(response).scores().loc["vbagg", "bags"] == 24
-    assert finished.model("deaths").status_.message != ""
+    assert finished.model("deaths/2019").status_.message != ""
 
 
 def test_classes_become_columns(finished):
@@ -77,6 +77,8 @@ def test_the_page_tells_what_the_check_found(finished):
 
 def test_the_first_response_is_the_default(finished):
     assert finished.maps() == finished.maps("cases")
+    with pytest.raises(ValueError, match=r"no response 'death/2019'; did you mean `deaths/2019`"):
+        finished.maps("death/2019")
 
 
 def test_a_second_run_does_nothing_again(finished, country):

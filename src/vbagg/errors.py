@@ -31,4 +31,6 @@ def did_you_mean(got: str, known: Iterable[str]) -> str:
     """Second half of a sentence about an unknown name: the nearest known one, or all of them."""
     names = [str(name) for name in known]
     close = get_close_matches(got, names, 1) or get_close_matches(got.lower(), names, 1)
-    return f"; did you mean `{close[0]}`?" if close else f"; known: {', '.join(names)}."
+    if close:
+        return f"; did you mean `{close[0]}`?"
+    return f"; known: {', '.join(names)}." if names else "; there is none at all."

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import geopandas as gpd
 import numpy as np
+import pandas as pd
 import pytest
 from affine import Affine
 from geofiles import write_raster
@@ -130,6 +131,17 @@ def test_a_sound_country_has_no_findings(country):
     assert "A run can begin." in str(findings)
 
 
+def test_totals_and_rates_are_of_the_same_polygons(country):
+    outside(country)
+    findings = country.check()
+    facts = findings.facts["responses"]["cases"]
+    cases = country.frame["cases"].to_numpy()
+    assert facts["total"] == cases[:-1].sum()
+    assert facts["per_1000"] == pytest.approx(1000 * cases[:-1].sum() / country.people.sum())
+    assert facts["left_out"] == {"polygons": 1, "total": 12.0}
+    assert "in all, without 12 in 1 polygon left out for want of people; " in str(findings)
+
+
 DEFECTS = {}
 
 
@@ -163,6 +175,17 @@ def absent_layer(c):
     c.settings["layer"] = "regions"
 
 
+@defect(("error", "population-file"), names=["nowhere.tif"])
+def the_only_raster_is_absent(c):
+    c.settings |= {"population": c.folder / "nowhere.tif", "covariate": ()}
+
+
+@defect(("error", "geometry"), ("advice", "border-cells"), names=["2 rows are none: 'd3' has no area, 'd8' is a Point"])
+def points_and_lines(c):
+    c.frame.loc[3, "geometry"] = Polygon([(30, 9), (31, 9), (30.5, 9)])
+    c.frame.loc[8, "geometry"] = c.frame.geometry[8].centroid
+
+
 @defect(("error", "polygon-file"), names=["districts.gpkg", "empty"])
 def no_rows(c):
     c.frame = c.frame[:0]
@@ -188,6 +211,40 @@ def reserved_id(c):
 def reserved_response(c):
     c.frame["population"] = c.frame["cases"]
     c.settings["response"] = ("cases", "population")
+
+
+@defect(("error", "geometry"), names=["districts.gpkg", "48 rows have 24 outlines", "rows 1, 25", "`--id`"])
+def a_row_for_each_month(c):
+    c.frame = pd.concat([c.frame, c.frame], ignore_index=True)
+    c.settings["id"] = None
+
+
+@defect(("error", "response"), names=["districts.gpkg", "'cases' was named twice"])
+def response_named_twice(c):
+    c.settings["response"] = ("cases", "cases")
+
+
+@defect(("advice", "assumed"), names=["districts.gpkg", "is text, which was read as numbers", "' as {longest:.0f}."])
+def totals_as_text(c):
+    c.population *= 40
+    c.frame["cases"] = [f"{40 * value:,.0f}" for value in c.frame["cases"]]
+
+
+@defect(("error", "response"), names=["districts.gpkg", "'unknown'", "'d7'", "the first of 2 such"])
+def words_among_totals(c):
+    c.frame["cases"] = [f"{value:.0f}" for value in c.frame["cases"]]
+    c.frame.loc[[7, 11], "cases"] = "unknown"
+
+
+@defect(("error", "geometry"), names=["districts.gpkg", "'Sheet' is a plane of its own"])
+def plane_of_its_own(c):
+    sheet = 'LOCAL_CS["Sheet",UNIT["metre",1],AXIS["X",EAST],AXIS["Y",NORTH]]'
+    c.frame = c.frame.set_crs(sheet, allow_override=True)
+
+
+@defect(("error", "grid"), names=["population.tif", "x and y of one of them look swapped"])
+def swapped(c):
+    c.frame["geometry"] = transform(c.frame.geometry.to_numpy(), lambda points: points[:, ::-1])
 
 
 @defect(("advice", "assumed"), names=["districts.gpkg", "numbered from 1"])
@@ -257,7 +314,7 @@ def slivers(c):
     ]
 
 
-@defect(("warning", "outside"), names=["districts.gpkg", "1 polygon", "'far'"])
+@defect(("warning", "outside"), names=["districts.gpkg", "1 polygon", "'far'", "with 12 cases"])
 def outside(c):
     c.frame.loc[24] = ["far", 12.0, place(50, 3, 53, 7)]
 
@@ -442,6 +499,12 @@ def undeclared_code(c):
     c.rain[5, 3:5] = -9999
 
 
+@defect(("advice", "classes"), names=["cover.tif", "3 whole numbers (10, 20, 55)", "--category"])
+def classes_as_amounts(c):
+    cover = np.random.default_rng(5).choice(np.array([10, 20, 55], np.int16), (ROWS, COLUMNS))
+    c.more["covariate"] = [c.write("cover", cover)]
+
+
 @defect(("advice", "rare-class"), names=["cover.tif", "2 classes", "4 (0.20%)", "7 (0%)"])
 def rare_class(c):
     cover = np.random.default_rng(5).integers(1, 4, (ROWS, COLUMNS)).astype(np.uint8)
@@ -580,7 +643,8 @@ def test_each_defect_is_found_and_nothing_else(country, name):
     findings = country.check()
     assert told(findings) == expected
     texts = " ".join(finding.text for finding in findings.all)
-    facts = {"cases0": country.frame["cases"].iloc[0] if len(country.frame) else 0}
+    cases = pd.to_numeric(country.frame["cases"].astype(str).str.replace(",", ""), errors="coerce")
+    facts = {"cases0": cases.iloc[0] if len(cases) else 0, "longest": cases[cases > 9999].iloc[:1].sum()}
     assert [part for part in (n.format(**facts) for n in names) if part not in texts] == []
     assert all(f"{finding.text}\n" in f"{findings}\n" for finding in findings.all)
 

@@ -1,3 +1,6 @@
+from pathlib import Path
+from zipfile import ZipFile
+
 import geopandas as gpd
 import numpy as np
 import pandas as pd
@@ -76,6 +79,7 @@ def test_only_the_parts_with_an_area_are_kept():
     spike = Polygon([(0, 0), (4, 0), (4, 2), (8, 2), (4, 2), (0, 2)])
     polygons = read_polygons(districts([odd, spike]), "name")
     assert shapely.area(polygons.geometry).tolist() == [3.0, 8.0]
+    assert len(polygons.notes) == 1  # on the spike
     assert {shape.geom_type for shape in polygons.geometry} <= {"Polygon", "MultiPolygon"}
 
 
@@ -99,14 +103,23 @@ def test_long_edges_bend_when_they_are_reprojected():
     ("frame", "message"),
     [
         (districts(crs=None), r"must say its coordinate reference system.*set_crs"),
-        (districts(ids=["a", "a"]), r"distinct ids in column 'name'; 'a' is in rows 1, 2.*Merge the parts"),
+        (districts(ids=["a", "a"]), r"distinct ids in column 'name'; 'a' is in rows 1, 2.*Keep one row for each"),
+        (districts(ids=["a", " "]), r"id in column 'name' for every polygon; row 2 has none. Fill it in"),
         (districts(ids=["a", None]), r"id in column 'name' for every polygon; row 2 has none. Fill it in"),
         (districts([box(0, 0, 1, 1), Point(0, 0)]), r"must hold polygons; 'b' \(row 2\) is a Point. Remove it"),
         (districts([LineString([(0, 0), (1, 1)]), box(0, 0, 1, 1)]), r"'a' \(row 1\) is a LineString"),
         (districts([box(0, 0, 1, 1), None]), r"'b' \(row 2\) has no geometry. Remove it"),
         (districts([box(0, 0, 1, 1), Polygon()]), r"'b' \(row 2\) has no geometry"),
         (districts([box(0, 0, 1, 1), GeometryCollection([Point(0, 0)])]), r"'b' \(row 2\) is a GeometryCollection"),
-        (districts(cases=["3", "8"]), r"'cases' must be a non-negative number.*got '3' for 'a' \(row 1\).*Convert"),
+        (districts([Polygon([(0, 0), (2, 0), (1, 0)]), box(0, 0, 1, 1)]), r"'a' \(row 1\) has no area"),
+        (
+            districts(cases=["3", "n/a"]),
+            r"'cases' must be a non-negative number.*got 'n/a' for 'b' \(row 2\). Write it",
+        ),
+        (districts(cases=["3", " "]), r"got no value for 'b' \(row 2\). Leave out"),
+        (districts(cases=["3", "-8"]), r"got '-8' for 'b' \(row 2\). Correct it"),
+        (districts(cases=["1,5", "1,50"]), r"got '1,5' for 'a' \(row 1\), the first of 2 such values"),
+        (districts(cases=[True, False]), r"got True for 'a' \(row 1\).*Convert"),
         (districts(cases=[3, np.nan]), r"got no value for 'b' \(row 2\). Leave out polygons without"),
         (districts(cases=[-1.0, 3]), r"got -1.0 for 'a' \(row 1\). Correct it"),
         (districts(cases=[1.0, np.inf]), r"got inf for 'b' \(row 2\)"),
@@ -140,6 +153,11 @@ def test_files_that_are_refused(tmp_path):
     pd.DataFrame({"name": ["a"]}).to_parquet(tmp_path / "table.parquet")
     with pytest.raises(ValueError, match=r"table\.parquet cannot be read as polygons.*Write it as GeoParquet"):
         read_polygons(tmp_path / "table.parquet", "name")
+    (tmp_path / "nothing.gpkg").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"must not be empty; .*nothing\.gpkg has 0 bytes"):
+        read_polygons(tmp_path / "nothing.gpkg", "name")
+    with pytest.raises(ValueError, match=r"there is no https:/somewhere/d\.gpkg. Download it first"):
+        read_polygons(Path("https://somewhere/d.gpkg"), "name")
     (tmp_path / "table.csv").write_text("name,cases\na,1\n")
     with pytest.raises(ValueError, match=r"table\.csv must hold polygons; it holds no geometry"):
         read_polygons(tmp_path / "table.csv", "name")
@@ -160,3 +178,106 @@ def test_columns_are_kept_as_numbers_truth_or_text(tmp_path):
     ]
     assert isinstance(kept, gpd.GeoDataFrame)
     assert list(kept.columns) == ["name", "cases", "big", "small", "yes", "text", "geometry"]
+
+
+def test_totals_may_be_text():
+    texts = ["1", "1,000", " 23 ", "4 567", "1\u202f234\u202f567", "2'500.5", "1e3", ".5"]
+    frame = districts([box(i, 0, i + 1, 2) for i in range(8)], ids="abcdefgh", cases=texts)
+    polygons = read_polygons(frame, "name", columns=["cases"])
+    assert polygons.frame["cases"].tolist() == [1, 1000, 23, 4567, 1234567, 2500.5, 1000, 0.5]
+    (note,) = polygons.notes
+    assert "'cases' is text, which was read as numbers, for example '1\\u202f234\\u202f567' as 1234567" in note
+    mixed = districts(cases=np.array(["1,200", 7], dtype=object))
+    assert read_polygons(mixed, "name", columns=["cases"]).frame["cases"].tolist() == [1200, 7]
+
+
+def months(jitter=0.0):
+    """A row for each of two districts and three months."""
+    frame = pd.concat([districts()] * 3, ignore_index=True)
+    moved = shapely.transform(frame.geometry.to_numpy(), lambda points: np.round(points + jitter, 4))
+    moved[:2] = frame.geometry[:2]
+    return frame.set_geometry(gpd.GeoSeries(moved, crs=frame.crs))
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.0003])
+def test_a_row_for_each_month_is_refused(jitter):
+    told = r"each polygon once; its 6 rows have 2 outlines \(rows 1, 3, 5 have the same\).*`--id`"
+    with pytest.raises(ValueError, match=told):
+        read_polygons(months(jitter), columns=["cases"])
+    with pytest.raises(ValueError, match=r"distinct ids in column 'name'.*choose a period or add up the totals"):
+        read_polygons(months(jitter), "name", columns=["cases"])
+    assert len(read_polygons(months(jitter))) == 6
+    assert len(read_polygons(months(jitter).assign(code=range(6)), "code", columns=["cases"])) == 6
+
+
+def test_alike_polygons_at_other_places_are_not_the_same():
+    shapes = [box(0, 0, 1, 1), box(0.2, 0, 1.2, 1), Polygon([(0, -0.2), (1.2, 0.5), (0, 1.2), (-0.2, 0.5)])]
+    assert len(read_polygons(districts(shapes, "abc", [1, 2, 4]), columns=["cases"])) == 3
+
+
+def test_names_of_columns_must_be_distinct(tmp_path):
+    frame = districts(Cases=[1, 2])
+    with pytest.raises(ValueError, match=r"differ by more than capitals; got 'cases' and 'Cases'. Rename"):
+        read_polygons(frame, "name", columns=["cases", "Cases"])
+    with pytest.raises(ValueError, match=r"column 'cases' was named twice"):
+        read_polygons(frame, "name", columns=["cases", "cases"])
+    numbered = read_polygons(districts(Row=[7.0, 5.0]), columns=["Row"])
+    assert numbered.frame["Row"].tolist() == [7, 5]
+    assert numbered.id == "row_"
+
+
+@pytest.mark.parametrize(
+    ("crs", "message"),
+    [
+        (
+            'LOCAL_CS["Sheet",UNIT["unknown",0],AXIS["X",OTHER],AXIS["Y",OTHER]]',
+            r"'Sheet' is a plane of its own.*set_crs",
+        ),
+        (
+            'ENGCRS["Site",EDATUM["peg"],CS[Cartesian,2],AXIS["x",east],AXIS["y",north],LENGTHUNIT["metre",1]]',
+            "'Site' is",
+        ),
+        ("+proj=longlat +R=1737400 +no_defs", r"must lie on the Earth.*radius of 1,737 km"),
+        ("EPSG:4978", r"three axes through the Earth's centre"),
+    ],
+)
+def test_places_that_are_not_on_earth(crs, message):
+    with pytest.raises(ValueError, match=message):
+        read_polygons(districts(crs=crs), "name")
+
+
+def test_degrees_that_are_none():
+    metres = [box(420_000, 4_660_000, 430_000, 4_670_000), box(430_000, 4_660_000, 440_000, 4_665_000)]
+    with pytest.raises(ValueError, match=r"got x from 420000 to 440000 .*look like metres or feet"):
+        read_polygons(districts(metres), "name")
+    swapped = [box(-18, 177, -17, 178), box(-17, 177, -16, 179)]
+    with pytest.raises(ValueError, match=r"y from 177 to 179. x and y look swapped"):
+        read_polygons(districts(swapped), "name")
+
+
+def zipped(path, *files):
+    with ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "about")
+        for file in files:
+            archive.write(file, f"shapes v1/{file.name}")
+    return path
+
+
+def test_archives_may_hold_one_file(tmp_path):
+    write_polygons(tmp_path / "d.shp")
+    parts = sorted(tmp_path.glob("d.*"))
+    assert read_polygons(zipped(tmp_path / "a.zip", *parts), "name").labels.tolist() == ["a", "b"]
+    other = write_polygons(tmp_path / "e.gpkg")
+    with pytest.raises(
+        ValueError, match=r"b\.zip must hold one file to read; it holds 'shapes v1/d\.shp', .*Unpack it"
+    ):
+        read_polygons(zipped(tmp_path / "b.zip", *parts, other), "name")
+    with pytest.raises(ValueError, match=r"c\.zip must hold a file that ends in \.shp.*it holds none"):
+        read_polygons(zipped(tmp_path / "c.zip"), "name")
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")  # of shapely, where it makes the polygon
+def test_coordinates_must_be_numbers():
+    frame = districts([box(0, 0, 1, 1), shapely.from_wkt("POLYGON ((0 0, NaN 1, 2 3, 0 0))")])
+    with pytest.raises(ValueError, match=r"'b' \(row 2\) has coordinates that are no numbers"):
+        read_polygons(frame, "name")

@@ -1,3 +1,5 @@
+from zipfile import ZipFile
+
 import numpy as np
 import pytest
 import rasterio
@@ -270,3 +272,47 @@ def test_a_damaged_file_is_refused_when_it_is_read(tmp_path):
     chunk.write_bytes(b"short")
     with pytest.raises(ValueError, match=r"cut\.zarr cannot be read as a raster.*complete"):
         only(tmp_path / "cut.zarr").read()
+
+
+def test_bands_that_are_called_alike_are_told_apart_by_number(tmp_path):
+    path = write_raster(
+        tmp_path / "c.tif", np.stack([VALUES, 2 * VALUES, 3 * VALUES]), descriptions=("a/b", "a b", "d")
+    )
+    assert [layer.name for layer in open_layers(path)] == ["c_a_b_1", "c_a_b_2", "c_d"]
+
+
+def test_rasters_that_cannot_be_placed_or_counted(tmp_path):
+    for name, more, message in (
+        ("moon", {"crs": "+proj=longlat +R=1737400 +no_defs"}, "must lie on the Earth"),
+        ("local", {"crs": 'LOCAL_CS["Sheet",UNIT["metre",1],AXIS["X",EAST],AXIS["Y",NORTH]]'}, "a plane of its own"),
+        ("metres", {"transform": Affine(900, 0, 4e5, 0, -800, 1e6)}, "look like metres or feet"),
+        ("complex", {"values": VALUES.astype(np.complex64)}, "must hold real numbers"),
+    ):
+        path = write_raster(tmp_path / f"{name}.tif", **more)
+        with pytest.raises(ValueError, match=rf"{name}\.tif .*{message}"):
+            open_layers(path)
+
+
+def test_an_archive_with_one_raster(tmp_path):
+    path = write_raster(tmp_path / "rain.tif")
+    with ZipFile(tmp_path / "rain.zip", "w") as archive:
+        archive.write(path, "inner/rain.tif")
+    np.testing.assert_array_equal(only(tmp_path / "rain.zip").read(), VALUES)
+
+
+def test_attributes_as_text(tmp_path):
+    data = labelled(VALUES).to_dataset(name="rain")
+    data["rain"].attrs |= {"scale_factor": "0.5", "missing_value": "4"}
+    write(data, tmp_path / "text.nc")
+    np.testing.assert_array_equal(only(tmp_path / "text.nc").read(), np.where(VALUES == 4, np.nan, VALUES / 2))
+    data["rain"].attrs["missing_value"] = "none"
+    write(data, tmp_path / "none.nc")
+    with pytest.raises(ValueError, match=r"none\.nc: variable 'rain': the attribute 'missing_value' must be a number"):
+        open_layers(tmp_path / "none.nc")
+
+
+def test_variables_of_text_are_no_layers(tmp_path):
+    data = labelled(VALUES).to_dataset(name="rain")
+    data["label"] = data["rain"].astype(str)
+    write(data, tmp_path / "two.nc")
+    assert [layer.name for layer in open_layers(tmp_path / "two.nc")] == ["rain"]

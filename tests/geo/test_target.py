@@ -84,6 +84,13 @@ def test_no_overlap_is_refused(base):
 def test_turned_rasters_are_refused(polygons, tmp_path):
     turned = Affine(0.5, 0.1, 30, 0.05, -0.25, 10)
     (layer,) = open_layers(write_raster(tmp_path / "t.tif", np.ones((40, 60), dtype=np.float32), turned))
-    with pytest.raises(ValueError, match=r"must be north up and not rotated.*Name a CRS for the grid"):
+    with pytest.raises(ValueError, match=r"must be north up and not rotated.*`gdalwarp`"):
         target_grid(polygons, layer)
     assert target_grid(polygons, layer, grid="EPSG:4326").is_upright
+
+
+def test_a_resolution_in_other_units_is_refused(base, polygons):
+    with pytest.raises(ValueError, match=r"extent of the polygons, .* in the units of EPSG:4326 \(degrees\); got 1000"):
+        target_grid(polygons, base, 1000)
+    with pytest.raises(ValueError, match=r"larger `resolution`, which is in the units of EPSG:32636 \(metres\)"):
+        target_grid(polygons.to("EPSG:32636"), resolution=0.01)

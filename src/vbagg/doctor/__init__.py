@@ -40,7 +40,7 @@ def check(
     facts["polygons"] = polygon_facts(polygons)
     check_polygons(polygons, inputs.responses, "area" if data.population is None else "population", found)
     usable_trials = model is not None and check_trials(polygons, inputs.responses, model, found)
-    laid = lay_out(inputs, polygons, data, found)
+    laid = lay_out(inputs, polygons, data, found) if inputs.can_make_a_grid(data) else None
     if laid is None:
         return found.findings(facts)
     check_places(laid, found)

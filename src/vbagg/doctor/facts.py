@@ -82,8 +82,16 @@ def _cell_area(grid: Grid, rows: slice) -> float:
 def _response_facts(laid: Overlaid, name: str) -> dict[str, Any]:
     y = laid.polygons.frame[name].to_numpy(dtype=np.float64)
     counted = laid.totals > 0
-    facts = {"total": float(y.sum()), "least": float(y.min()), "most": float(y.max())}
-    if counted.any():
+    if not counted.any():
+        counted = np.ones_like(counted)
+    facts: dict[str, Any] = {
+        "total": float(y[counted].sum()),
+        "least": float(y[counted].min()),
+        "most": float(y[counted].max()),
+    }
+    if not counted.all():
+        facts["left_out"] = {"polygons": int((~counted).sum()), "total": float(y[~counted].sum())}
+    if laid.totals.any():
         rates = PER * y[counted] / laid.totals[counted]
         facts |= {
             "per_1000": float(PER * y[counted].sum() / laid.totals[counted].sum()),

@@ -10,6 +10,7 @@ from vbagg.doctor.facts import coarseness
 from vbagg.doctor.findings import Gathered
 from vbagg.doctor.overlaid import Overlaid, Raster
 from vbagg.doctor.words import most, number
+from vbagg.geo.covariates import possible_classes
 from vbagg.geo.files import percent, some
 from vbagg.geo.grid import Floats
 
@@ -25,6 +26,8 @@ SAME = 1e-6
 """Part of a covariate's variance that counts as none."""
 RARE = 0.01
 """Part of the area up to which a class is rare."""
+FEWEST_CLASSES = 3
+"""Values from which on whole numbers may be those of classes; of two, it makes no difference."""
 COARSE = 5.0
 """How many times as long as the grid's the cells of a raster may be."""
 TREATMENT = {
@@ -57,6 +60,8 @@ def check_layers(laid: Overlaid, policy: str, found: Gathered) -> None:
     for raster in usable:
         if raster.is_category:
             _check_classes(laid, raster, found)
+        else:
+            _check_amounts(laid, raster, found)
     _check_alike(plain, found)
 
 
@@ -138,6 +143,18 @@ def _check_variation(laid: Overlaid, raster: Raster, found: Gathered) -> bool:
         )
         found.add("advice", "constant-within", text, raster.layer.file)
     return False
+
+
+def _check_amounts(laid: Overlaid, raster: Raster, found: Gathered) -> None:
+    """Take down a covariate whose numbers may be those of classes."""
+    values = possible_classes(raster.layer, laid.grid)
+    if len(values) >= FEWEST_CLASSES:
+        text = (
+            f"{raster.layer.file}: {raster.layer.name} holds only {len(values)} whole numbers "
+            f"({some(values, quote=False)}). If they are classes, such as land cover, name the file by `--category`: a "
+            "covariate takes them for amounts."
+        )
+        found.add("advice", "classes", text, raster.layer.file)
 
 
 def _check_classes(laid: Overlaid, raster: Raster, found: Gathered) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from vbagg.doctor.findings import Gathered, Level
 from vbagg.doctor.layers import check_file
 from vbagg.doctor.overlaid import Overlaid, Raster
-from vbagg.doctor.words import amount, most, number
+from vbagg.doctor.words import amount, held, most, number
 from vbagg.geo.files import percent, some
 
 MUCH = 0.01
@@ -80,10 +80,9 @@ def _check_empty(laid: Overlaid, people: Raster, found: Gathered) -> None:
     if not empty.size:
         return
     names = laid.labels[empty].tolist()
-    lost = [f"{amount(laid.polygons.frame[name].to_numpy()[empty].sum())} {name}" for name in laid.responses]
     text = (
         f"{people.layer.file}: {number(names, 'polygon has', 'polygons have')} no people ({some(names)}) and will be "
-        f"left out, with {some(lost, quote=False) or 'its total'}. Check the population there."
+        f"left out, with {held(laid.polygons, laid.responses, empty)}. Check the population there."
     )
     found.add("warning", "empty", text, people.layer.file, names)
 

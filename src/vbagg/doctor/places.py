@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vbagg.doctor.findings import Gathered, Level
 from vbagg.doctor.overlaid import Overlaid
-from vbagg.doctor.words import most, number, plain_labels
+from vbagg.doctor.words import held, most, number, plain_labels
 from vbagg.geo.files import percent, some
 from vbagg.geo.overlay import shares_inside
 from vbagg.geo.polygons import Polygons
@@ -59,7 +59,8 @@ def check_places(laid: Overlaid, found: Gathered) -> None:
         out = labels[~reached].tolist()
         text = (
             f"{polygons.file}: {number(out, 'polygon lies', 'polygons lie')} outside the grid and will be left out "
-            f"({some(out)}). Use rasters that reach them, or check the CRS."
+            f"({some(out)}), with {held(polygons, laid.responses, ~reached)}. Use rasters that "
+            "reach them, or check the CRS."
         )
         found.add("warning", "outside", text, polygons.file, out)
     partly = np.flatnonzero(reached & (inside < INSIDE))

@@ -13,15 +13,14 @@ import numpy as np
 import shapely
 
 from vbagg.doctor.findings import OF_BAD_INPUT, Gathered
-from vbagg.geo.covariates import Covariate, open_covariates, open_one
+from vbagg.doctor.words import number
+from vbagg.geo.covariates import Covariate, clash, open_covariates, open_one
 from vbagg.geo.files import some
-from vbagg.geo.polygons import Polygons, read_frame, read_polygons
+from vbagg.geo.polygons import ROW_NUMBER, Polygons, flaws, free_name, read_frame, read_polygons
 from vbagg.geo.rasters import Layer
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Data
-
-UNIT_SQUARE = shapely.box(0, 0, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,11 @@ class Inputs:
     responses: tuple[str, ...]
     people: Layer | None
     covariates: tuple[Covariate, ...]
+
+    def can_make_a_grid(self, data: Data) -> bool:
+        """Not if rasters were named, but none of them could be read."""
+        named = data.population is not None or data.covariate or data.category
+        return not named or data.resolution is not None or self.people is not None or bool(self.covariates)
 
 
 def read_inputs(data: Data, found: Gathered) -> Inputs:
@@ -87,28 +91,29 @@ def _sound_part(frame: gpd.GeoDataFrame, data: Data, found: Gathered) -> tuple[P
 
     if frame.empty:
         return found.attempt("polygon-file", where, lambda: read(frame, None, ())), ()
-    columns = frame.set_geometry([UNIT_SQUARE] * len(frame), crs="EPSG:4326")
-    id, responses = data.id, []
+    squares = [shapely.box(2 * at, 0, 2 * at + 1, 1) for at in range(len(frame))]
+    columns = frame.set_geometry(squares, crs="EPSG:6933")
+    id = data.id
+    responses: list[str] = []
     if found.attempt("id", f"{where}, column {id}", lambda: read(columns, id, ())) is None:
-        id = None
+        id = free_name(ROW_NUMBER, frame)
+        frame[id] = columns[id] = np.arange(1, len(frame) + 1)
     for name in data.response:
         place = f"{where}, column {name}"
-        if found.attempt("response", place, lambda name=name: read(columns, id, [name])) is not None:  # type: ignore[misc]
+        if found.attempt("response", place, lambda name=name: read(columns, id, [*responses, name])) is not None:  # type: ignore[misc]
             responses.append(name)
-    kinds = frame.geometry.geom_type
-    polygonal = kinds.isin(["Polygon", "MultiPolygon", "GeometryCollection"]) & ~frame.geometry.is_empty
-    if not polygonal.all():
+    wrong = flaws(frame.geometry)
+    if wrong:
         labels = frame[id].to_numpy() if id in frame else np.arange(1, len(frame) + 1)
-        bad = labels[~polygonal.to_numpy()].tolist()
+        bad = labels[list(wrong)].tolist()
+        shown = [f"{label!r} {flaw}" for label, flaw in zip(bad, wrong.values(), strict=True)]
         text = (
-            f"{path} must hold polygons; {len(bad)} rows have another geometry or none ({some(bad)}). "
+            f"{path} must hold polygons; {number(bad, 'row is', 'rows are')} none: {some(shown, quote=False)}. "
             "Remove them, or give them polygons."
         )
         found.add("error", "geometry", text, where, bad)
-        frame = frame[polygonal]
-    polygons = found.attempt("geometry", where, lambda: read(frame, id, responses)) if polygonal.any() else None
-    if polygons is not None and id != data.id:  # which was named, but is wrong
-        polygons = replace(polygons, notes=tuple(note for note in polygons.notes if "no id was named" not in note))
+        frame = frame.drop(index=frame.index[list(wrong)])
+    polygons = None if frame.empty else found.attempt("geometry", where, lambda: read(frame, id, responses))
     return polygons, tuple(responses)
 
 
@@ -122,12 +127,7 @@ def _covariates(data: Data, found: Gathered) -> tuple[Covariate, ...]:
     for covariate in opened:
         first = distinct.setdefault(covariate.layer.name, covariate)
         if first is not covariate:
-            name, path, other = covariate.layer.name, covariate.layer.path, first.layer.path
-            got = f"{path} and {other} both hold {name!r}. Rename one."
-            if path == other:
-                got = f"{path} was named twice. Name it once."
-            text = f"covariates must have distinct names; {got}"
-            found.add("error", "covariate-names", text, _name(path))
+            found.add("error", "covariate-names", clash(covariate.layer, first.layer), _name(covariate.layer.path))
     return tuple(distinct.values())
 
 

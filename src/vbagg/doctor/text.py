@@ -85,6 +85,10 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append((exposure["kind"], f"{exposure['total']:,.0f} {unit} in the polygons{read_as}"))
     for name, response in facts.get("responses", {}).items():
         text = f"{amount(response['total'])} in all"
+        if "left_out" in response:
+            out = response["left_out"]
+            others = number(out["polygons"], "polygon", "polygons")
+            text += f", without {amount(out['total'])} in {others} left out for want of {unit}"
         if "per_1000" in response:
             low, high = amount(response["per_1000_least"]), amount(response["per_1000_most"])
             text += f"; {amount(response['per_1000'])} per 1000 {unit}, from {low} to {high}"

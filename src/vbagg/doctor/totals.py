@@ -94,8 +94,10 @@ def check_responses(laid: Overlaid, model: Model | None, usable_trials: bool, fo
     for name in laid.responses:
         where = f"{laid.polygons.file}, column {name}"
         totals = laid.polygons.frame[name].to_numpy(dtype=np.float64)
-        if not totals.any():
-            text = f"{laid.polygons.path}: the response {name!r} must not be 0 in every polygon. Name the right column."
+        used = laid.totals > 0
+        if not totals[used if used.any() else ...].any():
+            which = "every polygon" if not totals.any() else f"every polygon that has {laid.kind}"
+            text = f"{laid.polygons.path}: the response {name!r} must not be 0 in {which}. Name the right column."
             found.add("error", "response", text, where)
             continue
         _check_whole(laid, name, totals, model, found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -34,3 +34,9 @@ def plain_labels(polygons: Polygons) -> NDArray[np.object_]:
 def amount(value: float) -> str:
     """A number with as many digits as are of use."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def held(polygons: Polygons, responses: Sequence[str], which: NDArray[Any]) -> str:
+    """What these polygons hold of each response."""
+    sums = [f"{amount(polygons.frame[name].to_numpy()[which].sum())} {name}" for name in responses]
+    return some(sums, quote=False) or "their totals"

@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from vbagg.geo.grid import Bounds, Floats, Grid, same_crs, transformer
+from vbagg.geo.grid import Bounds, Floats, Grid, is_geographic, same_crs, transformer
+from vbagg.geo.longitudes import near
 from vbagg.geo.rasters import Layer
 from vbagg.geo.spread import coarsen, positions_in, spread
 
@@ -178,6 +179,8 @@ def bounds_in(grid: Grid, crs: str) -> Bounds:
     nodes = np.linspace(0, 1, 33)
     points = grid.coordinates(*np.meshgrid(nodes * grid.width, nodes * grid.height))
     x, y = transformer(grid.crs, crs).transform(*points)
+    if is_geographic(crs) and np.isfinite(x[16, 16]):
+        x = near(x, x[16, 16], crs)
     placed = np.isfinite(x) & np.isfinite(y)
     if not placed.any():
         return np.inf, np.inf, -np.inf, -np.inf

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbagg.geo.files import one_line, require_file
+from vbagg.geo.files import as_reason, inside_zip, require_file
 from vbagg.geo.grid import Grid
+
+IN_ARCHIVES = (".tif", ".tiff", ".img", ".asc", ".bil")
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ def bands_of(path: str) -> list[Band]:
             )
         if dataset.transform.is_identity:
             raise ValueError(f"{path} must be georeferenced; it has no geotransform. Georeference it first.")
+        if any(dtype.startswith("complex") for dtype in dataset.dtypes):
+            raise ValueError(f"{path} must hold real numbers; it holds complex ones. Write their sizes to a file.")
         grid = Grid.of(dataset)
         parts = zip(
             *(dataset.indexes, dataset.descriptions, dataset.dtypes, dataset.units, dataset.nodatavals),
@@ -90,11 +94,11 @@ def opened(path: str) -> Iterator[Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            dataset = rasterio.open(path)
+            dataset = rasterio.open(inside_zip(path, IN_ARCHIVES))
         with dataset:
             yield dataset
     except RasterioError as error:
-        raise ValueError(f"{path} cannot be read as a raster: {one_line(error)}. Is the file complete?") from None
+        raise ValueError(f"{path} cannot be read as a raster: {as_reason(error)}. Is the file complete?") from None
 
 
 def _label(description: str | None, tags: dict[str, str]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vbagg.geo.align import Alignment, align_categories, align_covariate, source_window
+from vbagg.geo.align import Alignment, align_categories, align_covariate, bounds_in, source_window
 from vbagg.geo.files import some
 from vbagg.geo.grid import Grid
 from vbagg.geo.rasters import Layer, open_layers
@@ -40,12 +41,17 @@ def open_covariates(covariates: Files, categories: Files) -> list[Covariate]:
                 f"got {layer.path}. Rename the file or the band."
             )
         if layer.name in taken:
-            raise ValueError(
-                f"covariates must have distinct names; {layer.path} and {taken[layer.name].path} both hold "
-                f"{layer.name!r}. Rename one of the files."
-            )
+            raise ValueError(clash(layer, taken[layer.name]))
         taken[layer.name] = layer
     return opened
+
+
+def clash(layer: Layer, other: Layer) -> str:
+    """What is wrong with two layers of the same name."""
+    got = f"{layer.path} and {other.path} both hold {layer.name!r}. Rename one of the files."
+    if layer.path == other.path:
+        got = f"{layer.path} was named twice. Name it once."
+    return f"covariates must have distinct names; {got}"
 
 
 def open_one(file: File) -> Layer:
@@ -58,7 +64,9 @@ def open_one(file: File) -> Layer:
 
 
 def masked_near(layer: Layer, grid: Grid) -> Layer:
-    """The layer, with undeclared codes for missing values that occur near the grid taken as missing."""
+    """The layer where the grid is, with undeclared codes for missing values that occur there taken as missing."""
+    left, _, right, _ = bounds_in(grid, layer.grid.crs)
+    layer = layer.facing((left, right)) if left < right else layer
     return layer.masked(*source_window(layer.grid, grid, margin=2))
 
 
@@ -78,12 +86,30 @@ def _layers(files: Files) -> list[Layer]:
     return [layer for file in files for layer in open_layers(file)]
 
 
+def possible_classes(layer: Layer, grid: Grid) -> list[int]:
+    """The distinct values of a layer near the grid, if it stores whole numbers as few as categories; else none."""
+    if np.dtype(layer.dtype).kind not in "iu" or (layer.scale, layer.offset) != (1.0, 0.0):
+        return []
+    found: set[float] = set()
+    for values in _values_near(layer, grid):
+        found |= set(values.tolist())
+        if len(found) > MOST_CATEGORIES:
+            return []
+    return [int(value) for value in sorted(found)]
+
+
+def _values_near(layer: Layer, grid: Grid) -> Iterator[NDArray[np.float32]]:
+    """Distinct values of parts of a layer near the grid."""
+    for window in layer.chunks(*source_window(layer.grid, grid, margin=2)):
+        values = layer.read(*window)
+        yield np.unique(values[~np.isnan(values)])
+
+
 def _classes(layer: Layer, grid: Grid) -> list[float]:
     """The distinct values of a layer near the grid."""
     found: set[float] = set()
-    for window in layer.chunks(*source_window(layer.grid, grid, margin=2)):
-        values = layer.read(*window)
-        found |= set(np.unique(values[~np.isnan(values)]).tolist())
+    for values in _values_near(layer, grid):
+        found |= set(values.tolist())
         if len(found) > MOST_CATEGORIES:
             raise ValueError(
                 f"{layer.path} must hold at most {MOST_CATEGORIES} categories; it holds {len(found)} or more "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,9 +51,34 @@ def is_local(path: str) -> bool:
 
 
 def require_file(path: str, what: str) -> None:
-    """Raise unless the file exists."""
-    if is_local(path) and not Path(path).exists():
-        raise ValueError(f"{what} must be an existing file; there is no {path}. Correct the path.")
+    """Raise unless the file exists and holds anything."""
+    if not is_local(path):
+        return
+    if not Path(path).exists():
+        advice = "Download it first." if re.match(r"(https?|ftp|s3|gs):/", path) else "Correct the path."
+        raise ValueError(f"{what} must be an existing file; there is no {path}. {advice}")
+    if Path(path).is_file() and Path(path).stat().st_size == 0:
+        raise ValueError(f"{what} must not be empty; {path} has 0 bytes. Copy or download it again.")
+
+
+def inside_zip(path: str, endings: Sequence[str]) -> str:
+    """What to open for a path: the only file with one of these endings in an archive, any other path itself."""
+    if not zipfile.is_zipfile(path) or Path(path).suffix.lower() != ".zip":
+        return path
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if name.lower().endswith(tuple(endings))]
+    own = [name for name in names if not name.startswith("__MACOSX/")]
+    if len(own) > 1:
+        raise ValueError(f"{path} must hold one file to read; it holds {some(own)}. Unpack it, and name one of them.")
+    if not own:
+        raise ValueError(f"{path} must hold a file that ends in {', '.join(endings)}; it holds none. Unpack it.")
+    return f"/vsizip/{Path(path).resolve()}/{own[0]}"
+
+
+def as_reason(error: BaseException) -> str:
+    """Why GDAL could not read a file, in one line."""
+    text = one_line(error)
+    return "it is in no format that is known" if "not recognized as" in text else text
 
 
 def some(values: Sequence[object], quote: bool = True) -> str:

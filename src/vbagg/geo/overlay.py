@@ -34,7 +34,7 @@ def overlay(polygons: Polygons, grid: Grid) -> pd.DataFrame:
     """
     if not grid.is_upright:
         raise ValueError(f"the target grid must be north up and not rotated; got the transform {grid.transform}.")
-    cells, coverages = _extract(_in_cells(polygons.to(grid.crs).geometry, grid), grid)
+    cells, coverages = _extract(_in_cells(polygons.on(grid).geometry, grid), grid)
     sizes = [cell.size for cell in cells]
     pairs = pd.DataFrame(
         {
@@ -50,7 +50,7 @@ def shares_inside(polygons: Polygons, grid: Grid, pairs: pd.DataFrame) -> NDArra
     """Part of each polygon's area, as drawn on the grid's map, that lies in cells of the grid (n,)."""
     across, down = grid.resolution
     covered = np.bincount(pairs["polygon"], weights=pairs["coverage"], minlength=len(polygons)) * across * down
-    areas = shapely.area(polygons.to(grid.crs).geometry)
+    areas = shapely.area(polygons.on(grid).geometry)
     return np.clip(np.divide(covered, areas, out=np.zeros(len(areas)), where=areas > 0), 0, 1)
 
 

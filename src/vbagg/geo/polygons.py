@@ -14,13 +14,20 @@ import numpy as np
 import pandas as pd
 import shapely
 from numpy.typing import NDArray
+from pyproj.exceptions import ProjError
 
 from vbagg.errors import did_you_mean
-from vbagg.geo.files import is_local, one_line, plural, require_file, some
-from vbagg.geo.grid import Bounds, crs_name, crs_title, is_geographic, same_crs, unit
+from vbagg.geo.earth import require_degrees, require_earth
+from vbagg.geo.files import as_reason, inside_zip, is_local, one_line, plural, require_file, some
+from vbagg.geo.grid import Bounds, Grid, crs_name, crs_title, is_geographic, same_crs, unit
+from vbagg.geo.longitudes import full_turn, gathered, seen_from
+from vbagg.geo.repeated import outlines
+from vbagg.geo.responses import read_totals
 
 PARQUET = (".parquet", ".geoparquet", ".pq")
+IN_ARCHIVES = (".shp", ".gpkg", ".geojson", ".fgb", ".gml", ".kml")
 ROW_NUMBER = "row"
+TORN_KM = 1000.0
 EDGE_KM = 10.0  # longer edges get more points before they are reprojected: they are straight in one CRS only
 
 
@@ -79,6 +86,18 @@ class Polygons:
         """The same polygons in another CRS, and a note that says so."""
         return self if same_crs(self.crs, crs) else _moved(self, crs)
 
+    def on(self, grid: Grid) -> Polygons:
+        """The same polygons in a grid's CRS, and in its range of longitudes."""
+        moved = self.to(grid.crs)
+        if not is_geographic(grid.crs):
+            return moved
+        left, _, right, _ = grid.bounds
+        if left <= moved.bounds[0] and moved.bounds[2] <= right:
+            return moved
+        turn = full_turn(grid.crs)
+        shapes = seen_from(moved.geometry, (left + right - turn) / 2, turn)
+        return replace(moved, frame=_reshaped(moved.frame, shapes))
+
 
 def read_polygons(
     path: str | os.PathLike[str] | gpd.GeoDataFrame,
@@ -97,7 +116,8 @@ def read_polygons(
     layer
         Layer of the file; needed if there are several.
     columns
-        Response columns: each must hold a non-negative number for every polygon.
+        Response columns: each must hold a non-negative number for every polygon. Polygons that are there several
+        times are then refused, unless each has an id: the people in them would count as often.
     """
     frame = path.copy() if isinstance(path, gpd.GeoDataFrame) else read_frame(os.fspath(path), layer, id)
     path = "polygons" if isinstance(path, gpd.GeoDataFrame) else os.fspath(path)
@@ -108,28 +128,43 @@ def read_polygons(
             f"{path} must say its coordinate reference system; it has none. Add it, for example with "
             "`geopandas`: `polygons.set_crs('EPSG:4326')`, or restore the .prj file of a shapefile."
         )
+    require_earth(frame.crs, path)
     frame = frame.rename_geometry("geometry") if frame.geometry.name != "geometry" else frame
     frame = frame.reset_index(drop=True).rename(columns=str)
     notes: tuple[str, ...] = ()
+    is_numbered = id is None
     if id is None:
-        id = ROW_NUMBER
+        id = free_name(ROW_NUMBER, frame)
         frame[id] = np.arange(1, len(frame) + 1)
         notes += (f"{Path(path).name}: no id was named, so polygons are numbered from 1 in the order of the file.",)
     for name, what in ((id, "id"), *((name, "response") for name in columns)):
         if name not in frame or name == "geometry":
-            known = [column for column in frame.columns if column != "geometry"]
+            known = [column for column in frame.columns if column != "geometry" and (what == "id" or column != id)]
             raise ValueError(f"{path} has no column {name!r} for the {what}{did_you_mean(name, known)}")
+    _require_distinct((id, *columns), path)
     frame[id] = _ids(frame[id], path)
     polygons = Polygons(frame, id, path)
     _require_polygonal(polygons)
     for name in columns:
-        frame[name] = _response(polygons, name)
-    frame, repaired = _valid(_plain(frame, {id, *columns}))
+        frame[name], how = read_totals(frame[name], path, polygons.labels.tolist())
+        notes += (f"{polygons.file}: {how}",) if how else ()
+    require_degrees(polygons.bounds, polygons.crs, path)
+    gathered_frame = _gathered(_plain(frame, {id, *columns}))
+    frame, repaired = _valid(gathered_frame)
+    left, _, right, _ = gathered_frame.total_bounds
+    if (left, right) != polygons.bounds[::2]:
+        notes += (
+            f"{polygons.file}: longitudes were taken from {left:.6g} to {right:.6g}, as places on both sides of the "
+            "antimeridian are near to each other.",
+        )
     if repaired.any():
         names = some(polygons.labels[repaired].tolist())
         count = plural(repaired.sum(), "polygon")
         notes += (f"{polygons.file}: invalid geometry was repaired in {count} ({names}).",)
-    return Polygons(frame, id, path, notes)
+    polygons = Polygons(frame, id, path, notes)
+    if columns and is_numbered:
+        _require_once(polygons)
+    return polygons
 
 
 def read_frame(path: str, layer: str | None, id: str | None) -> gpd.GeoDataFrame:
@@ -138,24 +173,25 @@ def read_frame(path: str, layer: str | None, id: str | None) -> gpd.GeoDataFrame
 
     require_file(path, "a polygon file")
     unreadable = f"{path} cannot be read as polygons"
+    source = inside_zip(path, IN_ARCHIVES)
     if Path(path).suffix.lower() in PARQUET:
         try:
             return gpd.read_parquet(path)
         except Exception as error:  # pyarrow's many kinds
             raise ValueError(f"{unreadable}: {one_line(error)}. Write it as GeoParquet.") from None
     try:
-        known = {name: kind for name, kind in pyogrio.list_layers(path) if kind is not None}
+        known = {name: kind for name, kind in pyogrio.list_layers(source) if kind is not None}
     except (pyogrio.errors.DataSourceError, RuntimeError) as error:
         advice = "" if not is_local(path) else " Is the file complete, with all its parts?"
-        raise ValueError(f"{unreadable}: {one_line(error)}.{advice}") from None
+        raise ValueError(f"{unreadable}: {as_reason(error)}.{advice}") from None
     if not known:
-        raise ValueError(f"{path} must hold polygons; it holds no geometry.")
+        raise ValueError(f"{path} must hold polygons; it holds no geometry. Join the table to polygons first.")
     if layer is None and len(known) > 1:
         raise ValueError(f"{path} has several layers: {some(list(known))}. Name one with `layer`.")
     if layer is not None and layer not in known:
         raise ValueError(f"{path} has no layer {layer!r}{did_you_mean(layer, known)}")
     try:
-        frame = pyogrio.read_dataframe(path, layer=layer or next(iter(known)), fid_as_index=True)
+        frame = pyogrio.read_dataframe(source, layer=layer or next(iter(known)), fid_as_index=True)
     except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, RuntimeError) as error:
         raise ValueError(f"{unreadable}: {one_line(error)}. Is the file complete, with all its parts?") from None
     if id == "fid" and "fid" not in frame:
@@ -167,19 +203,89 @@ def read_frame(path: str, layer: str | None, id: str | None) -> gpd.GeoDataFrame
 def _moved(polygons: Polygons, crs: str) -> Polygons:
     length = EDGE_KM * 1000 / (6_371_000 if is_geographic(polygons.crs) else 1) / unit(polygons.crs)
     dense = polygons.frame.set_geometry(polygons.frame.geometry.segmentize(length))
-    moved = dense.to_crs(crs)
+    try:
+        moved = _gathered(dense.to_crs(crs))
+    except ProjError as error:
+        raise ValueError(
+            f"{polygons.file}: there is no way from {crs_title(polygons.crs)} to {crs_title(crs)}: {one_line(error)}."
+        ) from None
     if not np.isfinite(moved.total_bounds).all() or moved.geometry.is_empty.any():
         raise ValueError(
             f"{polygons.file}: polygons must lie where {crs_title(crs)} is defined; they have no place there. "
             "Choose another CRS for the grid."
         )
+    _require_untorn(polygons, np.asarray(moved.geometry.array), crs)
     note = f"{polygons.file}: polygons were reprojected from {crs_title(polygons.crs)} to {crs_title(crs)}."
     return replace(polygons, frame=_valid(moved)[0], notes=(*polygons.notes, note))
 
 
+def _require_untorn(polygons: Polygons, moved: NDArray[Any], crs: str) -> None:
+    """Raise for polygons that came to lie across the edge of a map: some of their short edges are very long there."""
+    parts, polygon = shapely.get_parts(moved, return_index=True)
+    rings, part = shapely.get_rings(parts, return_index=True)
+    points, ring = shapely.get_coordinates(rings, return_index=True)
+    length = np.hypot(*np.diff(points, axis=0).T) * unit(crs)
+    longest = TORN_KM * 1000 if not is_geographic(crs) else np.pi / 2
+    torn = np.unique(polygon[part[ring[1:][(length > longest) & (np.diff(ring) == 0)]]])
+    if torn.size:
+        names = some(polygons.labels[torn].tolist())
+        raise ValueError(
+            f"{polygons.file}: polygons must not lie across the edge of a map; {plural(torn.size, 'polygon')} would in "
+            f"{crs_title(crs)} ({names}). Use rasters in longitudes and latitudes, or in a projection of the region."
+        )
+
+
+def _gathered(frame: gpd.GeoDataFrame) -> gpd.GeoDataFrame:
+    """The frame with longitudes that belong together, if these are its coordinates."""
+    crs = crs_name(frame.crs.to_wkt())
+    if not is_geographic(crs) or not np.isfinite(frame.total_bounds).all():
+        return frame
+    return _reshaped(frame, gathered(np.asarray(frame.geometry.array), full_turn(crs)))
+
+
+def _reshaped(frame: gpd.GeoDataFrame, shapes: NDArray[Any]) -> gpd.GeoDataFrame:
+    """The frame with other shapes in the same CRS."""
+    return frame.set_geometry(gpd.GeoSeries(shapes, crs=frame.crs))
+
+
+def free_name(name: str, frame: gpd.GeoDataFrame) -> str:
+    """A name for a new column: the given one, with underscores after it if it is taken."""
+    taken = {str(column).lower() for column in frame.columns}
+    while name.lower() in taken:
+        name += "_"
+    return name
+
+
+def _require_distinct(names: Sequence[str], path: str) -> None:
+    """Raise for columns whose names are the same, which for files of databases they are whatever their capitals."""
+    for at, name in enumerate(names):
+        for other in names[:at]:
+            if name == other:
+                raise ValueError(f"{path}: the column {name!r} was named twice. Name it once, as the id or a response.")
+            if name.lower() == other.lower():
+                raise ValueError(
+                    f"{path}: names of the id and of responses must differ by more than capitals; "
+                    f"got {other!r} and {name!r}. Rename one of them."
+                )
+
+
+def _require_once(polygons: Polygons) -> None:
+    """Raise if polygons are there several times, as in a table with a row for each month."""
+    kinds = outlines(polygons.geometry)
+    sizes = np.bincount(kinds)
+    if sizes.max() > 1:
+        rows = (np.flatnonzero(kinds == np.argmax(sizes)) + 1).tolist()
+        raise ValueError(
+            f"{polygons.path} must hold each polygon once; its {len(polygons):,} rows have {sizes.size:,} outlines "
+            f"(rows {some(rows)} have the same), and the people in them would count several times. Keep one row for "
+            "each polygon: choose a period, or add up the totals. If they are polygons of their own, name the column "
+            "with their ids by `--id`."
+        )
+
+
 def _ids(ids: pd.Series, path: str) -> pd.Series:
     """Ids as whole numbers or text, all there and all distinct."""
-    missing = np.flatnonzero(ids.isna())
+    missing = np.flatnonzero(ids.isna() | (ids.astype(str).str.strip() == ""))
     if missing.size:
         where = f"row {missing[0] + 1} has none"
         raise ValueError(f"{path} must have an id in column {ids.name!r} for every polygon; {where}. Fill it in.")
@@ -189,7 +295,8 @@ def _ids(ids: pd.Series, path: str) -> pd.Series:
         raise ValueError(
             f"{path} must have distinct ids in column {ids.name!r}; {repeated[0]!r} is in rows {some(rows.tolist())}"
             f"{f' ({len(repeated)} ids are repeated)' if len(repeated) > 1 else ''}. "
-            "Merge the parts of a polygon into one, or name another column."
+            "Keep one row for each polygon: merge its parts, choose a period or add up the totals; or name another "
+            "column."
         )
     if pd.api.types.is_bool_dtype(ids) or not pd.api.types.is_numeric_dtype(ids):
         return ids.astype(str)
@@ -198,42 +305,32 @@ def _ids(ids: pd.Series, path: str) -> pd.Series:
 
 
 def _require_polygonal(polygons: Polygons) -> None:
-    """Raise for the first geometry that is absent or has no area."""
-    kinds = polygons.frame.geometry.geom_type
-    for position in np.flatnonzero(~kinds.isin(["Polygon", "MultiPolygon", "GeometryCollection"]) | kinds.isna()):
-        raise ValueError(_no_polygon(polygons, position, kinds[position]))
-    for position in np.flatnonzero(polygons.frame.geometry.is_empty):
-        raise ValueError(_no_polygon(polygons, position, None))
-    for position in np.flatnonzero(kinds == "GeometryCollection"):
-        if _polygonal(polygons.geometry[position]).is_empty:
-            raise ValueError(_no_polygon(polygons, position, "GeometryCollection"))
+    """Raise for the first row that is no polygon."""
+    for position, flaw in flaws(polygons.frame.geometry).items():
+        label = polygons.labels.tolist()[position]
+        raise ValueError(
+            f"{polygons.path} must hold polygons; {label!r} (row {position + 1}) {flaw}. "
+            "Remove it, or give it a polygon."
+        )
 
 
-def _no_polygon(polygons: Polygons, position: Any, kind: Any) -> str:
-    label = polygons.labels[position]
-    got = f"is a {kind}" if isinstance(kind, str) else "has no geometry"
-    return f"{polygons.path} must hold polygons; {label!r} (row {position + 1}) {got}. Remove it, or give it a polygon."
-
-
-def _response(polygons: Polygons, name: str) -> NDArray[np.float64]:
-    values = polygons.frame[name]
-    where = f"{polygons.path}: the response {name!r} must be a non-negative number for every polygon"
-
-    def refuse(bad: NDArray[np.bool_], remedy: str) -> None:
-        if bad.any():
-            first = int(np.flatnonzero(bad)[0])
-            more = f", the first of {bad.sum()} such values" if bad.sum() > 1 else ""
-            got = values.iloc[first]
-            shown = "no value" if pd.isna(got) else repr(got.item() if isinstance(got, np.generic) else got)
-            raise ValueError(f"{where}; got {shown} for {polygons.labels[first]!r} (row {first + 1}){more}. {remedy}")
-
-    missing = values.isna().to_numpy()
-    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
-        refuse(~missing, "Convert the column to numbers.")
-    refuse(missing, "Leave out polygons without a response, or write 0 where nothing occurred.")
-    numbers = values.to_numpy(dtype=np.float64)
-    refuse(~np.isfinite(numbers) | (numbers < 0), "Correct it; codes for missing values are not numbers of cases.")
-    return numbers
+def flaws(geometry: gpd.GeoSeries) -> dict[int, str]:
+    """Why rows are no polygons, by position."""
+    shapes, found = np.asarray(geometry.array), {}
+    usual = np.isin(shapely.get_type_id(shapes), [shapely.GeometryType.POLYGON, shapely.GeometryType.MULTIPOLYGON])
+    for position in np.flatnonzero(
+        ~(usual & np.isfinite(shapely.bounds(shapes)).all(axis=1) & (shapely.area(shapes) > 0))
+    ):
+        shape = shapes[position]
+        if shape is None or shape.is_empty:
+            found[int(position)] = "has no geometry"
+        elif not usual[position] and shape.geom_type != "GeometryCollection":
+            found[int(position)] = f"is a {shape.geom_type}"
+        elif not np.isfinite(shapely.get_coordinates(shape)).all():
+            found[int(position)] = "has coordinates that are no numbers"
+        elif _polygonal(shapely.make_valid(shape)).is_empty:
+            found[int(position)] = "has no area" if usual[position] else "is a GeometryCollection without an area"
+    return found
 
 
 def _plain(frame: gpd.GeoDataFrame, needed: set[str]) -> gpd.GeoDataFrame:
@@ -260,7 +357,7 @@ def _valid(frame: gpd.GeoDataFrame) -> tuple[gpd.GeoDataFrame, NDArray[np.bool_]
     broken = ~shapely.is_valid(shapes)
     odd = broken | (shapely.get_type_id(shapes) == shapely.GeometryType.GEOMETRYCOLLECTION)
     shapes[odd] = [_polygonal(shapely.make_valid(shape)) for shape in shapes[odd]]
-    return frame.set_geometry(gpd.GeoSeries(shapes, crs=frame.crs)), broken
+    return _reshaped(frame, shapes), broken
 
 
 def _polygonal(shape: Any) -> Any:

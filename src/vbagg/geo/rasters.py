@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from vbagg.errors import did_you_mean
 from vbagg.geo.bands import bands_of
+from vbagg.geo.earth import require_degrees, require_earth
 from vbagg.geo.files import plural, some
-from vbagg.geo.grid import Grid, is_geographic, unit
+from vbagg.geo.grid import Grid, is_geographic
+from vbagg.geo.longitudes import full_turn
 from vbagg.geo.sentinels import absent, codes_among
 from vbagg.geo.variables import is_labelled, variables_of
 
@@ -54,7 +56,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Layer:
-    """One band or variable of a raster file, seen north up and with longitudes from -180 to 180.
+    """One band or variable of a raster file, seen north up and with longitudes from -180 to 180 unless asked otherwise.
 
     Attributes
     ----------
@@ -131,6 +133,24 @@ class Layer:
         notes = tuple(f"{self.file}: {what} was taken as missing, though the file does not say so." for what in found)
         return replace(self, nodata=(*self.nodata, *codes), notes=(*self.notes, *notes)) if codes else self
 
+    def facing(self, longitudes: tuple[float, float]) -> Layer:
+        """The same layer in the range of longitudes, if it has any, in which it covers most between two of them."""
+        grid = self.grid
+        if not (grid.is_upright and is_geographic(grid.crs)):
+            return self
+        turn, (left, _, right, _) = full_turn(grid.crs), grid.bounds
+        (west, east), (a, b, c, d, e, f) = longitudes, grid.transform
+        if _goes_around(grid):
+            if left - a < west and east < right + a:
+                return self
+            start = (west + east - turn) / 2
+            columns = int(np.floor((start - left) % turn / a - 0.5 + 1e-6) + 1) % grid.width
+            moved = columns * a - turn * np.round((left + columns * a - start) / turn)
+            rolled = (self.rolled + columns) % grid.width
+            return replace(self, grid=replace(grid, transform=(a, b, c + moved, d, e, f)), rolled=rolled)
+        shift = max((0.0, -turn, turn), key=lambda by: min(right + by, east) - max(left + by, west))
+        return replace(self, grid=replace(grid, transform=(a, b, c + shift, d, e, f))) if shift else self
+
     def chunks(self, rows: slice = ALL, columns: slice = ALL) -> Iterator[tuple[slice, slice]]:
         """Windows of a bounded number of cells that make up a window."""
         (top, bottom, _), (left, right, _) = rows.indices(self.grid.height), columns.indices(self.grid.width)
@@ -192,7 +212,10 @@ def _names(path: str, sources: Sequence[Source]) -> list[str]:
     if len(sources) == 1:
         return [stem]
     labels = [re.sub(r"\W+", "_", s.label).strip("_") or str(s.band) for s in sources]
-    return [f"{stem}_{label}" for label in labels]
+    distinct = [
+        f"{label}_{s.band}" if labels.count(label) > 1 else label for label, s in zip(labels, sources, strict=True)
+    ]
+    return [f"{stem}_{label}" for label in distinct]
 
 
 def _upright(source: Source, name: str) -> Layer:
@@ -203,14 +226,17 @@ def _upright(source: Source, name: str) -> Layer:
     if flipped:
         bottom = grid.coordinates(0, grid.height)
         grid = replace(grid, transform=(a, b, float(bottom[0]), d, -e, float(bottom[1])))
-    rolled = 0
-    if grid.is_upright and is_geographic(grid.crs):
-        turn = round(2 * np.pi / unit(grid.crs), 9)
-        left, _, right, _ = grid.bounds
-        a, b, c, d, e, f = grid.transform
-        if right > turn / 2 + a and right - left > turn - a:  # the whole Earth, from 0 to 360
-            rolled = int(np.floor((turn / 2 - left) / a - 0.5 + 1e-6) + 1) % grid.width
-            grid = replace(grid, transform=(a, b, c + rolled * a - turn, d, e, f))
-        elif left >= turn / 2:
-            grid = replace(grid, transform=(a, b, c - turn, d, e, f))
-    return Layer(name, source, grid, source.nodata, flipped, rolled, source.notes)
+    layer = Layer(name, source, grid, source.nodata, flipped, 0, source.notes)
+    require_earth(grid.crs, source.path)
+    require_degrees(grid.bounds, grid.crs, source.path, max(grid.resolution))
+    left = grid.bounds[0]
+    if not is_geographic(grid.crs):
+        return layer
+    half = full_turn(grid.crs) / 2
+    return layer.facing((-half, half)) if left >= half or _goes_around(grid) else layer
+
+
+def _goes_around(grid: Grid) -> bool:
+    """Whether a geographic grid covers all longitudes."""
+    left, _, right, _ = grid.bounds
+    return right - left > full_turn(grid.crs) - grid.resolution[0]

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbagg.geo.grid import Floats, Grid, same_crs, transformer
+from vbagg.geo.grid import Floats, Grid, is_geographic, same_crs, transformer
+from vbagg.geo.longitudes import near
 
 SNAP = 1e-4  # edges this near, in target cells, are one
 PIECES = 1_000_000  # pieces in memory at once
@@ -43,7 +44,9 @@ def positions_in(source: Grid, target: Grid, column: Floats, row: Floats) -> tup
     """Column and row in the target of points given by column and row in the source."""
     points = source.coordinates(column, row)
     if not same_crs(source.crs, target.crs):
-        points = transformer(source.crs, target.crs).transform(*points)
+        x, y = transformer(source.crs, target.crs).transform(*points)
+        left, _, right, _ = target.bounds
+        points = near(x, (left + right) / 2, target.crs) if is_geographic(target.crs) else x, y
     return target.positions(*points)
 
 

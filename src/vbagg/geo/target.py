@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from vbagg.geo.files import one_line
-from vbagg.geo.grid import Bounds, Grid, crs_name, crs_title, transformer
+from vbagg.geo.grid import Bounds, Grid, crs_name, crs_title, is_geographic, transformer, unit
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.rasters import Layer, open_layers
 
@@ -50,26 +50,47 @@ def target_grid(
     if not chosen.is_upright:
         raise ValueError(
             f"the target grid must be north up and not rotated; got the transform {chosen.transform}. "
-            "Name a CRS for the grid instead."
+            "Straighten the raster, for example with `gdalwarp`, or in Python name a CRS as `grid`."
         )
     if chosen.n_cells > MOST_CELLS:
         raise ValueError(
             f"the target grid must have at most {MOST_CELLS:,} cells; got {chosen.height:,} x {chosen.width:,}. "
-            f"Choose a larger `resolution`, which is in the units of {crs_title(chosen.crs)}."
+            f"Choose a larger `resolution`, which is in the units of {_units(chosen.crs)}."
+        )
+    left, bottom, right, top = polygons.to(chosen.crs).bounds
+    if resolution is not None and resolution > max(right - left, top - bottom):
+        raise ValueError(
+            f"`resolution` must not exceed the extent of the polygons, {right - left:.6g} x {top - bottom:.6g} in the "
+            f"units of {_units(chosen.crs)}; got {resolution:g}. Choose a smaller one."
         )
     return chosen
 
 
+def _units(crs: str) -> str:
+    """A CRS with the name of its units, for messages."""
+    return f"{crs_title(crs)} ({'degrees' if is_geographic(crs) else 'metres' if unit(crs) == 1 else 'not metres'})"
+
+
 def _cropped(polygons: Polygons, layer: Layer) -> Grid:
     """Cells of a raster around the polygons."""
-    rows, columns = layer.grid.window(polygons.to(layer.grid.crs).bounds, margin=1)
+    placed = polygons.to(layer.grid.crs)
+    layer = layer.facing((placed.bounds[0], placed.bounds[2]))
+    rows, columns = layer.grid.window(placed.bounds, margin=1)
     if rows.start >= rows.stop or columns.start >= columns.stop:
         raise ValueError(
             f"{layer.path} must overlap the polygons of {polygons.path}; it covers {_shown(layer.grid.bounds)} and "
-            f"they lie in {_shown(polygons.to(layer.grid.crs).bounds)} ({crs_title(layer.grid.crs)}). "
-            "Check the CRS of both files."
+            f"they lie in {_shown(placed.bounds)} ({crs_title(layer.grid.crs)}). {_advice(placed, layer.grid)}"
         )
     return layer.grid.sub(rows, columns)
+
+
+def _advice(polygons: Polygons, grid: Grid) -> str:
+    """What to do about polygons that do not reach a grid."""
+    left, bottom, right, top = polygons.bounds
+    rows, columns = grid.window((bottom, left, top, right))
+    if is_geographic(grid.crs) and rows.start < rows.stop and columns.start < columns.stop:
+        return "x and y of one of them look swapped: x must be the longitude."
+    return "Check the CRS of both files."
 
 
 def _in_crs(polygons: Polygons, base: Layer | None, resolution: float | None, text: str) -> Grid:

@@ -20,6 +20,7 @@ AXES = {
     "x": ({"x", "lon", "long", "longitude", "easting"}, {"longitude", "projection_x_coordinate", "grid_longitude"}),
     "y": ({"y", "lat", "latitude", "northing"}, {"latitude", "projection_y_coordinate", "grid_latitude"}),
 }
+NUMBERS = "biuf"
 DEGREES = ("lon", "long", "longitude", "lat", "latitude")
 
 
@@ -63,7 +64,7 @@ def variables_of(path: str, names: tuple[str, ...] | None) -> list[Variable]:
         # a folder lists its variables in any order
         arrays = sorted(dataset.data_vars.items(), key=lambda item: "" if Path(path).is_file() else str(item[0]))
         spatial = {str(name): _spatial_dims(dataset, array) for name, array in arrays}
-        gridded = [name for name, dims in spatial.items() if dims]
+        gridded = [name for name, dims in spatial.items() if dims and dataset[name].dtype.kind in NUMBERS]
         if not gridded:
             raise ValueError(
                 f"{path} must hold a variable on a regular grid with one x and one y coordinate (or longitude and "
@@ -84,18 +85,21 @@ def _variable(path: str, dataset: Any, name: str, dims: tuple[str, str] | None) 
     for dim in array.dims:
         if dim not in dims and array.sizes[dim] != 1:
             values = some(np.asarray(dataset[dim].values).tolist(), quote=False) if dim in dataset.coords else "unnamed"
+            units = f" {dataset[dim].attrs['units']}" if dim in dataset.coords and "units" in dataset[dim].attrs else ""
             raise ValueError(
                 f"{place} must have two dimensions, {dims[0]} and {dims[1]}; it also has {dim!r} with "
-                f"{array.sizes[dim]} entries ({values}). Choose one entry or average them, and write that to a file."
+                f"{array.sizes[dim]} entries ({values}{units}). "
+                "Choose one entry or average them, and write that to a file."
             )
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{place} must hold numbers; it holds {array.dtype}. Name the variables to use.")
     crs, notes = _crs_of(array, dims, place)
     attributes = {**array.encoding, **array.attrs}
     (top, down), (left, right) = (_regular(dataset[dim].values, dim, place) for dim in dims)
     height, width = (array.sizes[dim] for dim in dims)
     grid = Grid(crs, (right, 0.0, left - right / 2, 0.0, down, top - down / 2), height, width)
-    codes = (attributes.get(key) for key in ("_FillValue", "missing_value"))
+    codes = [_numbers(attributes, key, place) for key in ("_FillValue", "missing_value")]
+    (scale, *_), (offset, *_) = (
+        _numbers(attributes, key, place) or usual for key, usual in (("scale_factor", [1.0]), ("add_offset", [0.0]))
+    )
     return Variable(
         path=path,
         band=name,
@@ -103,12 +107,21 @@ def _variable(path: str, dataset: Any, name: str, dims: tuple[str, str] | None) 
         grid=grid,
         dtype=str(array.dtype),
         units=str(attributes.get("units", "")),
-        nodata=tuple({float(v) for code in codes if code is not None for v in np.atleast_1d(code)}),
-        scale=float(attributes.get("scale_factor", 1.0)),
-        offset=float(attributes.get("add_offset", 0.0)),
+        nodata=tuple({value for code in codes for value in code}),
+        scale=scale,
+        offset=offset,
         dims=dims,
         notes=notes,
     )
+
+
+def _numbers(attributes: dict[str, Any], key: str, place: str) -> list[float]:
+    """Numbers of an attribute, none if it is not there."""
+    held = attributes.get(key)
+    try:
+        return [] if held is None else [float(value) for value in np.atleast_1d(held)]
+    except ValueError:
+        raise ValueError(f"{place}: the attribute {key!r} must be a number; got {held!r}. Correct the file.") from None
 
 
 def _spatial_dims(dataset: Any, array: Any) -> tuple[str, str] | None:

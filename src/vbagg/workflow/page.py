@@ -53,7 +53,7 @@ def write_pages(run: Run, folder: Path, findings: Findings | None) -> None:
         run.tell(f"{response}: plots")
         page = Page(run, prepared, response, folder, findings)
         run.tell(f"{response}: page")
-        name = "report.html" if len(prepared.responses) == 1 else f"report_{response}.html"
+        name = "report.html" if len(prepared.responses) == 1 else f"report_{run.file_name(response)}.html"
         write_report(folder / name, page.report())
 
 
@@ -76,7 +76,7 @@ class Page:
         frame = display.display_frame(maps / "rate_mean.tif")
         layers = list(self._layers(maps, table, frame))
         return Report(
-            title=self.run.settings.report.title or f"{self.response.capitalize()}: rates on a fine scale",
+            title=self.run.settings.report.title or f"{self._name}: rates on a fine scale",
             subtitle=f"{len(table)} polygons, {len(self.prepared.pixels):,} pixels",
             summary=self._summary(table),
             layers=layers,
@@ -87,6 +87,11 @@ class Page:
             made_with=MadeWith(vbagg.__version__, time.strftime("%Y-%m-%d"), self.run.command),
             compare="observed",
         )
+
+    @property
+    def _name(self) -> str:
+        """The response at the start of a line."""
+        return self.response[:1].upper() + self.response[1:]
 
     @property
     def _level(self) -> str:
@@ -137,11 +142,13 @@ class Page:
 
     def _summary(self, table: gpd.GeoDataFrame) -> list[tuple[str, str]]:
         per, exposure = self.run.settings.maps.per, self.prepared.exposure
-        total, people = table["observed"].sum(), table[exposure].sum()
+        used = table[table[exposure] > 0]  # the others are left out
+        total, people = used["observed"].sum(), used[exposure].sum()
+        of = used[self.run.settings.model.trials or exposure].sum()
         facts = [
-            (self.response.capitalize(), f"{total:,.0f}"),
+            (self._name, f"{total:,.0f}"),
             ("People" if exposure == "population" else "Square kilometres", f"{people:,.0f}"),
-            (f"Rate per {per:g}", f"{per * total / people:.3g}"),
+            (f"Rate per {per:g}", f"{per * total / of:.3g}"),
         ]
         validation = self.run.validation(self.response)
         if validation is not None:
@@ -169,7 +176,11 @@ class Page:
             [[str(name), *(float(value) for value in row)] for name, row in scores[chosen].iterrows()],
             "Scores of polygons that were left out. Lower is better, except for correlation and coverage.",
         )
-        text = (self.run.folder["validation"] / self.response / VERDICT).read_text(encoding="utf-8").strip()
+        text = (
+            (self.run.folder["validation"] / self.run.file_name(self.response) / VERDICT)
+            .read_text(encoding="utf-8")
+            .strip()
+        )
         figures = [drawn[name] for name in pictures.VALIDATION if name in drawn]
         return Section("How far to trust it", "validation", [text, table, *figures, *fit])
 

@@ -59,7 +59,7 @@ def draw_all(
     """Draw everything into the folder `plots`; figures with captions by name."""
     options = run.settings.maps
     units = Units(response, options.per, prepared.exposure, run.settings.model.likelihood)
-    into = folder / "plots" / response
+    into = folder / "plots" / run.file_name(response)
     into.mkdir(parents=True)
     log = wants_log(table["observed_rate"].to_numpy())
     drawn = {

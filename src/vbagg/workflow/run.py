@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import vbagg
+from vbagg.errors import did_you_mean
+from vbagg.files import file_names
 from vbagg.workflow.folder import SETTINGS, RunFolder, plain
 from vbagg.workflow.noted import NotedSettings
 from vbagg.workflow.results import read_findings, read_validation
@@ -47,22 +49,26 @@ class Run:
 
     def model(self, response: str | None = None) -> VBAgg:
         """The model of a response, by default the first."""
-        return vbagg.load(self.folder["models"] / f"{self._named(response)}.vbagg")
+        return vbagg.load(self.folder["models"] / f"{self.file_name(response)}.vbagg")
 
     def maps(self, response: str | None = None) -> Path:
         """Folder with the maps and tables of a response."""
-        return self.folder["maps"] / self._named(response)
+        return self.folder["maps"] / self.file_name(response)
 
     def validation(self, response: str | None = None) -> Validation | None:
         """How polygons that were left out are predicted, None if validation was left out."""
-        return read_validation(self.folder["validation"] / self._named(response))
+        return read_validation(self.folder["validation"] / self.file_name(response))
 
     def pages(self) -> list[Path]:
         """The report, a page for each response."""
         return sorted(self.folder["report"].glob("*.html"))
 
-    def _named(self, response: str | None) -> str:
-        return self.settings.data.response[0] if response is None else response
+    def file_name(self, response: str | None = None) -> str:
+        """What files and folders of a response are called, by default of the first."""
+        responses = self.settings.data.response
+        if response is not None and response not in responses:
+            raise ValueError(f"The run has no response {response!r}{did_you_mean(response, responses)}")
+        return file_names(responses)[0 if response is None else responses.index(response)]
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def _fit(run: Run, folder: Path) -> None:
     for response in prepared.responses:
         model = make_model(run.settings)
         model.fit(bags, prepared.y(response), trials=trials_of(run, prepared), progress=_fit_progress(run, response))
-        model.save(folder / f"{response}.vbagg")
+        model.save(folder / f"{run.file_name(response)}.vbagg")
         for sentence in (model.status_.message, *model.status_.notes):
             run.folder.log(f"models: {response}: {sentence}")
 
@@ -112,7 +112,7 @@ def _map(run: Run, folder: Path) -> None:
     prepared, options = run.prepared(), run.settings.maps
     others = [read_polygons(path) for path in options.to]
     for response in prepared.responses:
-        model, own = run.model(response), folder / response
+        model, own = run.model(response), folder / run.file_name(response)
         run.tell(f"{response}: maps")
         write_maps(
             model,
@@ -150,7 +150,7 @@ def _validate(run: Run, folder: Path) -> None:
             progress=_shares(run, response),
             per=run.settings.maps.per,
         )
-        write_validation(validation, folder / response, rate_units(run, prepared, response))
+        write_validation(validation, folder / run.file_name(response), rate_units(run, prepared, response))
         for note in validation.notes:
             run.folder.log(f"validation: {response}: {note}")
 

@@ -1,0 +1,72 @@
+"""Columns of totals: numbers, or text that says numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+THOUSANDS = ",", " ", "'", "\u2019", "\u00a0", "\u2009", "\u202f"
+PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+GROUPED = [re.compile(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+(\.\d+)?") for mark in THOUSANDS]
+
+
+def read_totals(values: pd.Series, path: str, labels: Sequence[Any]) -> tuple[NDArray[np.float64], str | None]:
+    """Non-negative totals of all polygons, and a sentence on how they were read if they are text.
+
+    Parameters
+    ----------
+    values
+        The column.
+    path, labels
+        The file, and the id of each polygon, for messages.
+    """
+    where = f"{path}: the response {values.name!r} must be a non-negative number for every polygon"
+
+    def refuse(bad: NDArray[np.bool_], remedy: str) -> None:
+        if bad.any():
+            first = int(np.flatnonzero(bad)[0])
+            more = f", the first of {bad.sum():,} such values" if bad.sum() > 1 else ""
+            got = values.iloc[first]
+            shown = "no value" if missing[first] else repr(got.item() if isinstance(got, np.generic) else got)
+            raise ValueError(f"{where}; got {shown} for {labels[first]!r} (row {first + 1}){more}. {remedy}")
+
+    missing, note = values.isna().to_numpy(), None
+    if pd.api.types.is_bool_dtype(values):
+        refuse(~missing, "Convert the column to numbers.")
+    if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_complex_dtype(values):
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        missing = missing | np.array([isinstance(value, str) and not value.strip() for value in values])
+        numbers = np.array([_number(value) for value in values])
+        is_text = any(isinstance(value, str) for value in values)
+        remedy = "Write it as a number, such as 1234.5, or leave out the polygon."
+        refuse(np.isnan(numbers) & ~missing, remedy if is_text else "Convert the column to numbers.")
+        note = _how_read(values, numbers)
+    refuse(missing, "Leave out polygons without a response, or write 0 where nothing occurred.")
+    refuse(~np.isfinite(numbers) | (numbers < 0), "Correct it; codes for missing values are not numbers of cases.")
+    return numbers, note
+
+
+def _number(value: Any) -> float:
+    """The number that a value is or says, NaN if none."""
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        return float(value)
+    text = value.strip() if isinstance(value, str) else ""
+    if PLAIN.fullmatch(text):
+        return float(text)
+    for mark, grouped in zip(THOUSANDS, GROUPED, strict=True):
+        if grouped.fullmatch(text):
+            return float(text.replace(mark, ""))
+    return np.nan
+
+
+def _how_read(values: pd.Series, numbers: NDArray[np.float64]) -> str:
+    """With the longest text as the example: it has a separator if any has."""
+    longest = int(np.argmax([len(str(value)) for value in values]))
+    example = f"{values.iloc[longest]!r} as {numbers[longest]:.10g}"
+    return f"the response {values.name!r} is text, which was read as numbers, for example {example}."
