@@ -61,9 +61,10 @@ def carry_out_stages(
     settings: Settings, out: Path, names: Sequence[str], force: bool, shown: Shown, command: str = ""
 ) -> Run:
     """Carry out these stages one after the other."""
-    job = Run(settings, RunFolder(out), shown.tell, command)
-    for name in names:
-        require(job, STAGES[name])
-        shown.begin(name)
-        shown.end(carry_out(job, STAGES[name], force))
+    job = Run(settings, RunFolder(out), shown.tell, command, shown.step)
+    with job.folder.in_use():
+        for name in names:
+            require(job, STAGES[name])
+            shown.begin(name)
+            shown.end(carry_out(job, STAGES[name], force))
     return job
