@@ -26,7 +26,7 @@ from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
 from vbagg.geo.totals import posterior_totals
 from vbagg.geo.units import Units, likelihood_of, link_of, units_of
-from vbagg.validate.bag_scores import is_discrete
+from vbagg.validate.bag_scores import pit_ends
 
 Floats = NDArray[np.float64]
 PIXELS_AT_ONCE = 1_000_000
@@ -86,8 +86,8 @@ def polygon_table(
     own = {"fitted": found["total"], "fitted_lower": found["total_lower"], "fitted_upper": found["total_upper"]}
     own["predicted_lower"], own["predicted_upper"] = new.interval(level)
     own |= {name: found[name] for name in ("rate", "rate_lower", "rate_upper")}
-    below = new.cdf(y[at] - 1) if is_discrete(new) else new.cdf(y[at])
-    own |= {"pit": (below + new.cdf(y[at])) / 2, "residual": (y[at] - new.mean) / new.std}
+    below, upto = pit_ends(new, y[at])
+    own |= {"pit": (below + upto) / 2, "residual": (y[at] - new.mean) / new.std}
     columns = {"observed": y, prepared.exposure: exposure, "observed_rate": observed_rate}
     return _frame(prepared.polygons, columns | _spread(own, at, len(frame)), model, units, level)
 

@@ -27,7 +27,7 @@ from vbagg.models.constant import Constant
 from vbagg.models.frame import check_is_bags
 from vbagg.models.glm import BagGLM
 from vbagg.progress import Report, reporting
-from vbagg.validate.bag_scores import bag_scores, point_scores
+from vbagg.validate.bag_scores import are_whole, bag_scores, point_scores
 from vbagg.validate.folds import as_folds, fold_names
 from vbagg.validate.kept import KeptFolds
 from vbagg.validate.result import FoldResult, Validation
@@ -202,7 +202,7 @@ class Task:
         if law is None or not hasattr(law, "quantile"):
             scores = point_scores(np.asarray(fresh.predict(held_out, **also), dtype=float), y)
         else:
-            scores = bag_scores(law, y)
+            scores = bag_scores(law, y, are_whole(self.y))
         bad = ~np.isfinite(scores["mean"])
         if bad.any():
             raise FloatingPointError(f"the prediction of bag {held_out.labels[bad][0]!r} is not finite")
