@@ -122,7 +122,7 @@ def aggregate(
     The polygons with their own columns and `covered` (share of the polygon's area in cells of the grid with all
     covariates: the figures are of that part), `population` (or `area`), `total`, `total_sd`, `total_lower`,
     `total_upper`, `rate`, `rate_sd`, `rate_lower`, `rate_upper`. Those with nothing covered, or with nobody in them,
-    have NaN, and a warning names them.
+    have NaN, and a warning names them. Models of trials give rates alone, since trials of other polygons are unknown.
     """
     units, grid = units_of(prepared, response, per, likelihood_of(model).name), prepared.stack.grid
     pairs = overlay(polygons, grid)
@@ -145,7 +145,8 @@ def aggregate(
             else:
                 totals = posterior_totals(model, Bags(features[used], here, weight[used]))
             for name, values in _summary(model, totals, exposure[at], level, per).items():
-                columns.setdefault(name, np.full(len(polygons), np.nan))[at] = values
+                if units.has_counts or not name.startswith("total"):
+                    columns.setdefault(name, np.full(len(polygons), np.nan))[at] = values
     covered = shares_inside(polygons, grid, pairs[known])
     if not columns:
         raise ValueError(
