@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vbagg.workflow.given import GIVEN
 from vbagg.workflow.lock import LOCK, locked
 from vbagg.workflow.processes import began_after, is_running
 from vbagg.workflow.record import Record
@@ -139,8 +140,9 @@ class RunFolder:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
     def forget(self) -> None:
-        """Remove the log."""
+        """Remove the log, and what was given."""
         (self.path / LOG).unlink(missing_ok=True)
+        shutil.rmtree(self.path / GIVEN, ignore_errors=True)
 
 
 def _is_left(path: Path, process: int) -> bool:

@@ -115,7 +115,7 @@ class Page:
             same_scale_as="rate_mean",
             description=f"One rate for each polygon: its total over its {self._units.exposed}.",
         )
-        for path in sorted(maps.glob("*.tif")):
+        for path in self.run.map_files(self.response):
             name = path.stem
             if name == "rate_mean":
                 continue

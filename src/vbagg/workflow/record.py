@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import vbagg
+from vbagg.workflow.digests import digest_of, file_digest
+from vbagg.workflow.given import content_of
 
 NAME_MARK = "::"  # climate.nc::rain is a layer of climate.nc
 SHAPEFILE = (".shp", ".shx", ".dbf", ".prj", ".cpg")
@@ -52,18 +52,15 @@ class Record:
         return None
 
 
-def digest_of(content: Any) -> str:
-    """Digest of what JSON can hold."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def plain(value: Any) -> Any:
-    """A value as JSON has it; a file counts by its name, size and time of change."""
+    """A value as JSON has it; a file counts by its name, size and time of change, a given object by its content."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, Path):
+        if (content := content_of(value)) is not None:
+            return [value.name, content]
         return [str(value.resolve()), _facts(Path(str(value).partition(NAME_MARK)[0]))]
     return value
 
@@ -83,16 +80,3 @@ def _facts(path: Path) -> list[Any] | None:
 
 def _files_in(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-
-
-def file_digest(path: Path) -> str:
-    """Digest of a file's content."""
-    facts = path.stat()
-    return _digest_as_of(path, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
-
-
-@lru_cache(maxsize=4096)
-def _digest_as_of(path: Path, *as_of: int) -> str:
-    """Digest of a file; several stages rest on the same one."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

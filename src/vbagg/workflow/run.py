@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -19,6 +20,9 @@ from vbagg.workflow.results import read_findings, read_validation
 from vbagg.workflow.settings import Settings, settings_text, write_settings
 
 if TYPE_CHECKING:
+    import geopandas as gpd
+    import xarray
+
     from vbagg.doctor import Findings
     from vbagg.geo.prepare import Prepared
     from vbagg.models.vbagg import VBAgg
@@ -57,6 +61,24 @@ class Run:
     def maps(self, response: str | None = None) -> Path:
         """Folder with the maps and tables of a response."""
         return self.folder["maps"] / self._named(response)
+
+    def map_files(self, response: str | None = None) -> list[Path]:
+        """The maps of a response that the run wrote, whatever else may lie in their folder."""
+        record, name = self.folder.record("maps"), self._named(response)
+        files = sorted(record.files if record is not None else ())
+        return [self.folder["maps"] / file for file in files if re.fullmatch(rf"{re.escape(name)}/[^/]+\.tif", file)]
+
+    def to_xarray(self, response: str | None = None) -> xarray.Dataset:
+        """The maps of a response by name, with their units, titles and coordinate reference system."""
+        from vbagg.workflow.opened import opened_maps
+
+        return opened_maps(self.map_files(response))
+
+    def to_geopandas(self, response: str | None = None, name: str = "polygons") -> gpd.GeoDataFrame:
+        """Polygons of the fit with totals and rates, or others by the name of the file that was given with `to`."""
+        import geopandas as gpd
+
+        return gpd.read_file(self.maps(response) / f"{name}.gpkg")
 
     def validation(self, response: str | None = None) -> Validation | None:
         """How polygons that were left out are predicted, None if validation was left out."""
