@@ -98,7 +98,7 @@ def test_binomial_rates_are_relative_to_the_people_examined(prepared):
     np.testing.assert_allclose(table["observed_rate"], 100 * table["observed"] / trials)
     other = aggregate(model, prepared, halves(), per=100.0)
     np.testing.assert_allclose(other["rate"], 100 * share)
-    np.testing.assert_allclose(other["total"], share * other["population"])
+    assert not [name for name in other if name.startswith("total")]
 
 
 @pytest.fixture(scope="module")

@@ -72,3 +72,17 @@ def fitted_model():
         search = vbagg.Newton(max_iterations=2, starts=1)
         model = vbagg.VBAgg("poisson", "exp", kernel=kernel, landmarks=[5, 6], inference=search)
         return model.fit(prepared.bags(), prepared.y("cases"), progress=False)
+
+
+def write_files(folder):
+    """The country as files: by name the districts and the rasters."""
+    paths = {
+        name: write_raster(folder / f"{name}.tif", values.astype(np.float32), TRANSFORM)
+        for name, values in rasters().items()
+    }
+    frame().to_file(folder / "districts.gpkg")
+    return {"districts": folder / "districts.gpkg", **paths}
+
+
+CHEAP = {"landmarks": 4, "hyper": "point", "folds": 2}
+"""Options of a run that is over soon."""

@@ -53,6 +53,6 @@ def check(
         check_folds(laid, validation, found)
     if maps is not None:
         check_other_polygons(laid, maps, found)
-    facts |= facts_of(laid, polygons, data)
+    facts |= facts_of(laid, polygons, data, model.trials if model is not None and usable_trials else None)
     facts["fit"] = expected_cost(laid, model)
     return found.findings(facts)

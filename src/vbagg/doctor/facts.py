@@ -27,8 +27,8 @@ def polygon_facts(polygons: Polygons) -> dict[str, Any]:
     }
 
 
-def facts_of(laid: Overlaid, original: Polygons, data: Data) -> dict[str, Any]:
-    """Of all that was read."""
+def facts_of(laid: Overlaid, original: Polygons, data: Data, trials: str | None = None) -> dict[str, Any]:
+    """Of all that was read; rates are relative to a column of trials if there is one."""
     grid = laid.grid
     per_polygon = np.bincount(laid.pairs["polygon"], minlength=len(laid.polygons))
     size = _cell_area(grid, slice(0, grid.height)) ** 0.5
@@ -58,7 +58,7 @@ def facts_of(laid: Overlaid, original: Polygons, data: Data) -> dict[str, Any]:
                 "read_as": "counts" if laid.reading.density is None else "density",
                 "note": laid.reading.note,
             }
-        facts["responses"] = {name: _response_facts(laid, name) for name in laid.responses}
+        facts["responses"] = {name: _response_facts(laid, name, trials) for name in laid.responses}
     rasters = [*([laid.people] if laid.people else []), *laid.rasters]
     facts["rasters"] = [_raster_facts(raster, laid) for raster in rasters]
     return facts
@@ -79,9 +79,10 @@ def _cell_area(grid: Grid, rows: slice) -> float:
     return float(grid.areas(slice(middle, middle + 1)).mean())
 
 
-def _response_facts(laid: Overlaid, name: str) -> dict[str, Any]:
+def _response_facts(laid: Overlaid, name: str, trials: str | None) -> dict[str, Any]:
     y = laid.polygons.frame[name].to_numpy(dtype=np.float64)
-    counted = laid.totals > 0
+    base = laid.totals if trials is None else laid.polygons.frame[trials].to_numpy(dtype=np.float64)
+    counted = (laid.totals > 0) & (base > 0)
     if not counted.any():
         counted = np.ones_like(counted)
     facts: dict[str, Any] = {
@@ -91,13 +92,13 @@ def _response_facts(laid: Overlaid, name: str) -> dict[str, Any]:
     }
     if not counted.all():
         facts["left_out"] = {"polygons": int((~counted).sum()), "total": float(y[~counted].sum())}
-    if laid.totals.any():
-        rates = PER * y[counted] / laid.totals[counted]
+    if base[counted].any():
+        rates = PER * y[counted] / base[counted]
         facts |= {
-            "per_1000": float(PER * y[counted].sum() / laid.totals[counted].sum()),
+            "per_1000": float(PER * y[counted].sum() / base[counted].sum()),
             "per_1000_least": float(rates.min()),
             "per_1000_most": float(rates.max()),
-        }
+        } | ({} if trials is None else {"per_1000_of": "trials"})
     return facts
 
 

@@ -91,7 +91,8 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
             text += f", without {amount(out['total'])} in {others} left out for want of {unit}"
         if "per_1000" in response:
             low, high = amount(response["per_1000_least"]), amount(response["per_1000_most"])
-            text += f"; {amount(response['per_1000'])} per 1000 {unit}, from {low} to {high}"
+            of = response.get("per_1000_of", unit)
+            text += f"; {amount(response['per_1000'])} per 1000 {of}, from {low} to {high}"
         lines.append((name, text))
     places: dict[str, list[str]] = {}
     for raster in facts.get("rasters", ()):

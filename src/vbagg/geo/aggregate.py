@@ -26,7 +26,7 @@ from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
 from vbagg.geo.totals import posterior_totals
 from vbagg.geo.units import Units, likelihood_of, link_of, units_of
-from vbagg.validate.bag_scores import is_discrete
+from vbagg.validate.bag_scores import pit_ends
 
 Floats = NDArray[np.float64]
 PIXELS_AT_ONCE = 1_000_000
@@ -86,8 +86,8 @@ def polygon_table(
     own = {"fitted": found["total"], "fitted_lower": found["total_lower"], "fitted_upper": found["total_upper"]}
     own["predicted_lower"], own["predicted_upper"] = new.interval(level)
     own |= {name: found[name] for name in ("rate", "rate_lower", "rate_upper")}
-    below = new.cdf(y[at] - 1) if is_discrete(new) else new.cdf(y[at])
-    own |= {"pit": (below + new.cdf(y[at])) / 2, "residual": (y[at] - new.mean) / new.std}
+    below, upto = pit_ends(new, y[at])
+    own |= {"pit": (below + upto) / 2, "residual": (y[at] - new.mean) / new.std}
     columns = {"observed": y, prepared.exposure: exposure, "observed_rate": observed_rate}
     return _frame(prepared.polygons, columns | _spread(own, at, len(frame)), model, units, level)
 
@@ -122,7 +122,7 @@ def aggregate(
     The polygons with their own columns and `covered` (share of the polygon's area in cells of the grid with all
     covariates: the figures are of that part), `population` (or `area`), `total`, `total_sd`, `total_lower`,
     `total_upper`, `rate`, `rate_sd`, `rate_lower`, `rate_upper`. Those with nothing covered, or with nobody in them,
-    have NaN, and a warning names them.
+    have NaN, and a warning names them. Models of trials give rates alone, since trials of other polygons are unknown.
     """
     units, grid = units_of(prepared, response, per, likelihood_of(model).name), prepared.stack.grid
     pairs = overlay(polygons, grid)
@@ -145,7 +145,8 @@ def aggregate(
             else:
                 totals = posterior_totals(model, Bags(features[used], here, weight[used]))
             for name, values in _summary(model, totals, exposure[at], level, per).items():
-                columns.setdefault(name, np.full(len(polygons), np.nan))[at] = values
+                if units.has_counts or not name.startswith("total"):
+                    columns.setdefault(name, np.full(len(polygons), np.nan))[at] = values
     covered = shares_inside(polygons, grid, pairs[known])
     if not columns:
         raise ValueError(

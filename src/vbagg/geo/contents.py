@@ -66,7 +66,8 @@ class Contents:
             found["rate_interval_width"] = found[names[1]] - found[names[0]]
             if self.threshold is not None:
                 found["exceedance"] = posterior.exceedance(self.threshold / per)
-        found["expected_count"] = posterior.mean * exposure
+        if self.units.has_counts:
+            found["expected_count"] = posterior.mean * exposure
         found[self.units.exposure] = exposure
         return found
 

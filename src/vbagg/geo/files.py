@@ -20,6 +20,10 @@ def appearing(target: Path) -> Iterator[Path]:
     try:
         yield part
         os.replace(part, target)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(target)
+        raise
     finally:
         for leftover in target.parent.glob(f"{part.name}*"):  # journals and side files too
             leftover.unlink(missing_ok=True)

@@ -47,6 +47,11 @@ class Units:
         return self.weighed if self.likelihood is None else get_likelihood(self.likelihood).exposed(self.weighed)
 
     @property
+    def has_counts(self) -> bool:
+        """Whether cells have expected counts: not in models of trials, since trials of cells are unknown."""
+        return self.exposed == self.weighed
+
+    @property
     def rate(self) -> str:
         """Such as "cases per 1000 people"."""
         return f"{self.response} per {self.per:.10g} {self.exposed}"

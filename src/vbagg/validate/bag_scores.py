@@ -30,11 +30,21 @@ def percent(level: float) -> int:
     return round(100 * level)
 
 
-def bag_scores(law: Any, y: Floats) -> dict[str, Floats]:
-    """Scores of each bag's output under its predictive law, in the units of outputs."""
+def bag_scores(law: Any, y: Floats, whole: bool | None = None) -> dict[str, Floats]:
+    """Scores of each bag's output under its predictive law, in the units of outputs.
+
+    Parameters
+    ----------
+    law, y
+        Laws and outputs of the bags.
+    whole
+        Whether all outputs of the data are whole numbers, by default those in `y`. If not, a law on the whole numbers
+        tells the probability of an interval within bounds only: an output between 12 and 13 stands for either.
+    """
+    whole = are_whole(y) if whole is None else whole
     knots = dict(zip(KNOTS, law.quantile(KNOTS), strict=True))
     quantiles = {quantile_name(q): knots[q] for q in (*ENDS, 0.5)}
-    at, below = law.cdf(y), law.cdf(y - 1) if is_discrete(law) else law.cdf(y)
+    below, at = pit_ends(law, y)
     scores = {
         "mean": law.mean,
         **quantiles,
@@ -50,8 +60,28 @@ def bag_scores(law: Any, y: Floats) -> dict[str, Floats]:
         scores[f"inside_{percent(level)}"] = ((low <= y) & (y <= high)).astype(float)
         # of a law on whole numbers, more than the level
         outside_below = law.cdf(low - 1) if is_discrete(law) else law.cdf(low)
-        scores[f"mass_{percent(level)}"] = np.clip(law.cdf(high) - outside_below, 0.0, 1.0)
+        mass = np.clip(law.cdf(high) - outside_below, 0.0, 1.0)
+        scores[f"mass_{percent(level)}"] = scores[f"least_mass_{percent(level)}"] = mass
+        if is_discrete(law) and not whole:
+            within = law.cdf(high - 1) - np.where(low > 0, law.cdf(low), 0.0)
+            scores[f"least_mass_{percent(level)}"] = np.clip(within, 0.0, mass)
     return scores
+
+
+def are_whole(y: Floats) -> bool:
+    """Whether all are whole numbers."""
+    return bool(np.all(y == np.round(y)))
+
+
+def pit_ends(law: Any, y: Floats) -> tuple[Floats, Floats]:
+    """Probabilities of less than each output, and of at most that; a count between whole numbers is between theirs."""
+    if not is_discrete(law):
+        at = law.cdf(y)
+        return at, at
+    floor = np.floor(y)
+    before, lower, upper = (law.cdf(floor + step) for step in (-1, 0, 1))
+    part = y - floor
+    return before + part * (lower - before), lower + part * (upper - lower)
 
 
 def point_scores(estimate: Floats, y: Floats) -> dict[str, Floats]:

@@ -128,7 +128,9 @@ class Validation:
 
         `y`, `exposure` (weight or trials), predicted `mean`, `median` and quantiles (`q0.025`, ...), `log_density`,
         `crps`, `absolute_error` of the median; `pit`, half-way between `pit_low` = P(Y < y) and `pit_high` =
-        P(Y <= y); `inside_95`: whether the central 95% interval held `y`, `mass_95`: its exact probability.
+        P(Y <= y); `inside_95`: whether the central 95% interval held `y`, `mass_95`: its exact probability, and
+        `least_mass_95`: what it is at least where counts are not whole numbers, so that those at its ends may lie
+        outside.
         """
         import pandas as pd
 
@@ -175,7 +177,8 @@ class Validation:
         """Shares of bags inside central intervals, by model and level.
 
         `coverage`; `expected` when the law is right (above the level for small counts); `low` and `high`: where 95% of
-        such shares lie if bags are independent; `judgement`: "too narrow", "too wide" or "as expected".
+        such shares lie if bags are independent, further apart for counts that are not whole numbers; `judgement`: "too
+        narrow", "too wide" or "as expected".
         """
         return tables.coverage(self.rates(), self.models)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import os
+import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vbagg import __version__
 from vbagg.bags import Bags
 from vbagg.errors import ConvergenceWarning, DataWarning
 from vbagg.inputs import some_values
@@ -22,8 +27,9 @@ from vbagg.models.constant import Constant
 from vbagg.models.frame import check_is_bags
 from vbagg.models.glm import BagGLM
 from vbagg.progress import Report, reporting
-from vbagg.validate.bag_scores import bag_scores, point_scores
+from vbagg.validate.bag_scores import are_whole, bag_scores, point_scores
 from vbagg.validate.folds import as_folds, fold_names
+from vbagg.validate.kept import KeptFolds
 from vbagg.validate.result import FoldResult, Validation
 
 Floats = NDArray[np.float64]
@@ -49,6 +55,7 @@ def cross_validate(
     *,
     baselines: Any = "default",
     per: float | None = None,
+    keep: str | os.PathLike[str] | None = None,
 ) -> Validation:
     """Predict every bag by models that were fitted without its fold.
 
@@ -66,12 +73,16 @@ def cross_validate(
     offset
         As for `VBAgg.fit`. Models that take none, or have another link than the first, are fitted without it.
     progress
-        None, True, False or a function of one dict per fit: `fold`, `model`, `done`, `of`.
+        None, True, False or a function of one dict per fit, `fold`, `model`, `done`, `of`, and of one per finished
+        fold: `finished`, `done`, `of` and `seconds`, or `kept` if it was finished before.
     baselines
         Further models by name, None for none. Default: `default_baselines` of the first model.
     per
         Scores are those of rates per so many units of weight (of trials, for the binomial). Default: a power of ten
         that suits the overall rate.
+    keep
+        Folder for the results of finished folds. Those that it holds of the same models, folds and data are taken, so
+        that a validation that was interrupted goes on where it was.
 
     Returns
     -------
@@ -80,9 +91,20 @@ def cross_validate(
     """
     task = _check(models, baselines, bags, y, folds, trials, offset)
     names, results = fold_names(task.folds), []
+    kept = None if keep is None else KeptFolds(Path(keep))
+    rests_on = "" if kept is None else task.digest()
     with reporting(progress, "validation") as report:
         for number, fold in enumerate(names):
-            results.append(task.run(fold, report, number * len(task.models), len(names) * len(task.models)))
+            done = {"finished": fold, "done": (number + 1) * len(task.models), "of": len(names) * len(task.models)}
+            result = None if kept is None else kept.get(fold, rests_on)
+            if result is None:
+                result = task.run(fold, report, number * len(task.models), done["of"])
+                if kept is not None:
+                    kept.put(result, rests_on)
+                report(done | {"seconds": sum((result.seconds or {}).values())})
+            else:
+                report(done | {"kept": True})
+            results.append(result)
     return Validation(tuple(results), per)
 
 
@@ -147,6 +169,28 @@ class Task:
             fold, tuple(self.models), self._likelihood(), int(test.sum()), table, tuple(failures), tuple(notes), seconds
         )
 
+    def digest(self) -> str:
+        """Tells models, folds and data, on which results rest, from any others."""
+        found = hashlib.sha256(f"{__version__} {self._likelihood()} {self.notes}".encode())
+        for name, model in self.models.items():
+            found.update(f"{name} {type(model).__module__}.{type(model).__name__}".encode())
+            for parameter, value in sorted(model.get_params(deep=False).items()):
+                found.update(f"{parameter} {_content(value)}".encode())
+        bags = self.bags
+        for values in (
+            bags.labels,
+            bags.feature_names,
+            bags.coordinates,
+            bags.bag,
+            bags.X,
+            bags.weight,
+            self.y,
+            self.folds,
+        ):
+            found.update(_content(values).encode())
+        found.update(f"{_content(self.trials)} {_content(self.offset)}".encode())
+        return found.hexdigest()
+
     def _scores(self, model: Any, test: NDArray[np.bool_]) -> dict[str, Floats]:
         from sklearn.base import clone
 
@@ -158,7 +202,7 @@ class Task:
         if law is None or not hasattr(law, "quantile"):
             scores = point_scores(np.asarray(fresh.predict(held_out, **also), dtype=float), y)
         else:
-            scores = bag_scores(law, y)
+            scores = bag_scores(law, y, are_whole(self.y))
         bad = ~np.isfinite(scores["mean"])
         if bad.any():
             raise FloatingPointError(f"the prediction of bag {held_out.labels[bad][0]!r} is not finite")
@@ -181,6 +225,17 @@ class Task:
     def _likelihood(self) -> str:
         likelihood = getattr(next(iter(self.models.values())), "likelihood", None)
         return "" if likelihood is None else get_likelihood(likelihood).name
+
+
+def _content(value: Any) -> str:
+    """Text that differs where values do."""
+    array = np.asarray(value) if isinstance(value, np.ndarray) or hasattr(value, "__array__") else None
+    if array is None:
+        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+            return repr(value)
+    if array.dtype.hasobject:
+        return repr(array.tolist())
+    return f"{array.dtype} {array.shape} {hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}"
 
 
 @contextmanager

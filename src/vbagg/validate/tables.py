@@ -82,10 +82,11 @@ def coverage(rates: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
         own = _rows(rates, name)
         for level in LEVELS if _has_law(own) else ():
             inside, mass = (own[f"{what}_{percent(level)}"].to_numpy(float) for what in ("inside", "mass"))
-            low, high = chance_band(mass)
-            share = float(inside.mean())
+            least = own.get(f"least_mass_{percent(level)}", own[f"mass_{percent(level)}"]).to_numpy(float)
+            low, high = chance_band(least)[0], chance_band(mass)[1]
+            share, expected = float(inside.mean()), float((least.mean() + mass.mean()) / 2)
             judgement = "too narrow" if share < low else "too wide" if share > high else "as expected"
-            rows.append((name, level, len(own), share, float(mass.mean()), low, high, judgement))
+            rows.append((name, level, len(own), share, expected, low, high, judgement))
     return pd.DataFrame(rows, columns=["model", "level", "bags", "coverage", "expected", "low", "high", "judgement"])
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import vbagg
+from vbagg.workflow.given import GIVEN
+from vbagg.workflow.lock import LOCK, locked
+from vbagg.workflow.processes import began_after, is_running
+from vbagg.workflow.record import Record
+from vbagg.workflow.room import room_for
 
 try:
     import resource
@@ -25,44 +28,10 @@ except ImportError:  # not on Windows
 DONE = "stage.json"
 LOG = "run.log"
 SETTINGS = "settings.toml"
-
-
-@dataclass(frozen=True)
-class Record:
-    """How the results of a stage were made, as its `stage.json` tells."""
-
-    settings: dict[str, Any]
-    """What the stage read, by `section.key`, with size and time of change of files."""
-    after: dict[str, str]
-    """Digests of the results of the stages that it rests on."""
-    files: dict[str, list[Any]]
-    """Size and digest of each file, by its path in the stage's folder."""
-    version: str
-
-    @cached_property
-    def digest(self) -> str:
-        """Tells these results from any others."""
-        return hashlib.sha256(
-            json.dumps([self.settings, self.after, self.files, self.version], sort_keys=True).encode()
-        ).hexdigest()
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any], after: Mapping[str, str], folder: Path) -> Record:
-        """The record of a stage that has written its results into a folder."""
-        files = {name: [(folder / name).stat().st_size, _digest(folder / name)] for name in _files_in(folder)}
-        return cls(plain(settings), dict(after), files, vbagg.__version__)
-
-    def damage(self, folder: Path) -> str | None:
-        """What is wrong with the files, in words; None if they are as they were written."""
-        for name, (size, digest) in self.files.items():
-            path = folder / name
-            if not path.is_file():
-                return f"{name} is missing"
-            if path.stat().st_size != size:
-                return f"{name} has {path.stat().st_size} bytes instead of {size}"
-            if _digest(path) != digest:
-                return f"{name} has other content than was written"
-        return None
+LEFT = re.compile(
+    rf"\.(?P<stage>[a-z]+)(-old)?-(?P<process>\d+)$|{re.escape(LOCK)}-(?P<locking>\d+)-|\.{SETTINGS}\..*\.part$|\.probe-"
+)
+"""Names of what a run that was killed may leave: `.models-123`, `.models-old-123`, half a settings file, and locks."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +59,45 @@ class RunFolder:
             return None
 
     @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep other runs out; what runs that were killed have left is gone, and an empty folder is at the end."""
+        is_new = not self.path.exists()
+        self._make()
+        try:
+            with room_for("the log, the lock or the settings of the run", self.path), locked(self.path):
+                self._tidy()
+                yield
+        finally:
+            if is_new:
+                with suppress(OSError):
+                    self.path.rmdir()
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            file = next(path for path in (self.path, *self.path.parents) if path.exists())
+            raise ValueError(
+                f"`out` must name a folder; {file} is a file. Choose another name, or move the file away."
+            ) from None
+        except OSError as error:
+            raise ValueError(f"`out` must be a place to write to; {self.path}: {error.strerror}.") from None
+
+    def _tidy(self) -> None:
+        """Put stages into place that were about to be when their run was killed; remove all else that it left."""
+        for path in sorted(self.path.glob(".*")):
+            found = LEFT.match(path.name)
+            if found is None or not _is_left(path, int(found["process"] or found["locking"] or 0)):
+                continue
+            stage = found["stage"]
+            if stage is not None and not self[stage].exists() and (path / DONE).exists():
+                path.rename(self[stage])
+            elif path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    @contextmanager
     def writing(self, stage: str) -> Iterator[Unfinished]:
         """A folder for a stage's results, which takes the stage's place at the end and is removed on failure."""
         self.path.mkdir(parents=True, exist_ok=True)
@@ -98,11 +106,14 @@ class RunFolder:
         fresh.mkdir()
         unfinished, cost = Unfinished(fresh), Cost()
         try:
-            yield unfinished
-            record = Record.of(unfinished.settings, unfinished.after, fresh)
-            facts = {**{name: getattr(record, name) for name in Record.__dataclass_fields__}, "digest": record.digest}
-            (fresh / DONE).write_text(json.dumps(facts | cost.so_far()) + "\n", encoding="utf-8")
+            with room_for(f"the stage {stage!r}", fresh):
+                yield unfinished
+                record = Record.of(unfinished.settings, unfinished.after, fresh)
+                facts = {name: getattr(record, name) for name in Record.__dataclass_fields__}
+                facts |= {"digest": record.digest, **cost.so_far()}
+                (fresh / DONE).write_text(json.dumps(facts) + "\n", encoding="utf-8")
             self._replace(stage, fresh)
+            shutil.rmtree(self.kept(stage), ignore_errors=True)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
@@ -113,22 +124,32 @@ class RunFolder:
         fresh.rename(self[stage])
         shutil.rmtree(old, ignore_errors=True)
 
+    def kept(self, stage: str) -> Path:
+        """Where a stage keeps parts of its work until it is finished, for the next run if this one is killed."""
+        return self.path / f".{stage}-kept"
+
     @property
     def has_results(self) -> bool:
         """Whether any stage was finished here."""
         return (self.path / SETTINGS).exists()
-
-    def forget(self) -> None:
-        """Remove the log, and the folder with it unless it holds anything else."""
-        (self.path / LOG).unlink(missing_ok=True)
-        with suppress(OSError):
-            self.path.rmdir()
 
     def log(self, text: str) -> None:
         """Add a line with the time to the log."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / LOG).open("a", encoding="utf-8") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+
+    def forget(self) -> None:
+        """Remove the log, and what was given."""
+        (self.path / LOG).unlink(missing_ok=True)
+        shutil.rmtree(self.path / GIVEN, ignore_errors=True)
+
+
+def _is_left(path: Path, process: int) -> bool:
+    """Whether what a run was writing is there though its process, 0 if it is not known, is gone."""
+    if process in (0, os.getpid()) or not is_running(process):
+        return True
+    return began_after(process, path.stat().st_mtime)
 
 
 @dataclass
@@ -154,31 +175,3 @@ class Cost:
             unit = 1 if sys.platform == "darwin" else 1024
             cost["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
         return {name: round(value, 3) for name, value in cost.items()}
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON has it; a file counts by its name, size and time of change."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, Path):
-        facts = value.stat() if value.exists() else None
-        return [str(value.resolve()), facts and [facts.st_size, facts.st_mtime_ns]]
-    return value
-
-
-def _files_in(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-
-
-def _digest(path: Path) -> str:
-    facts = path.stat()
-    return _digest_as_of(path, facts.st_size, facts.st_mtime_ns)
-
-
-@lru_cache(maxsize=4096)
-def _digest_as_of(path: Path, size: int, changed: int) -> str:
-    """Digest of a file; several stages rest on the same one."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from vbagg.workflow.folder import RunFolder
+from vbagg.workflow.given import GIVEN, Given, require_whole
 from vbagg.workflow.progress import Shown, showing
 from vbagg.workflow.run import Run, carry_out, require
 from vbagg.workflow.settings import Settings, from_words
@@ -39,31 +41,48 @@ def run(
         Show stages and time left on standard error.
     options
         Those of the command line, with underscores for hyphens: `polygons="districts.gpkg"`, `covariate=["evi.tif"]`.
+        In the place of a file of polygons goes a GeoDataFrame, in that of a raster an xarray.DataArray, whose name is
+        that of the covariate. They are kept in the folder `given`, and known by their content.
 
     Returns
     -------
-    The finished run: its `pages()`, `maps()`, `model()`, `validation()`, `prepared()` and `findings()`.
+    The finished run: its `pages()`, `maps()`, `model()`, `validation()`, `prepared()` and `findings()`; maps as an
+    xarray.Dataset by `to_xarray()`, polygons as a GeoDataFrame by `to_geopandas()`.
     """
-    settings = from_words(options, None if config is None else Path(config))
+    given = Given.of(options, Path(out) / GIVEN)
+    settings = from_words(given.words, None if config is None else Path(config))
     with showing(progress) as shown:
-        return carry_out_stages(settings, Path(out), tuple(STAGES), force, shown)
+        return carry_out_stages(settings, Path(out), tuple(STAGES), force, shown, given=given)
 
 
 def check(*, config: str | os.PathLike[str] | None = None, **options: Any) -> Findings:
     """Read everything that a run would read, and say what is wrong, odd or good to know: `vbagg check` in Python.
 
-    Takes the options of `run`. Nothing is written.
+    Takes the options of `run`. Nothing is left on disk.
     """
-    return check_settings(from_words(options, None if config is None else Path(config)))
+    with TemporaryDirectory() as scratch:
+        given = Given.of(options, Path(scratch))
+        given.write()
+        return check_settings(from_words(given.words, None if config is None else Path(config)))
 
 
 def carry_out_stages(
-    settings: Settings, out: Path, names: Sequence[str], force: bool, shown: Shown, command: str = ""
+    settings: Settings,
+    out: Path,
+    names: Sequence[str],
+    force: bool,
+    shown: Shown,
+    command: str = "",
+    given: Given | None = None,
 ) -> Run:
-    """Carry out these stages one after the other."""
-    job = Run(settings, RunFolder(out), shown.tell, command)
-    for name in names:
-        require(job, STAGES[name])
-        shown.begin(name)
-        shown.end(carry_out(job, STAGES[name], force))
+    """Carry out these stages one after the other, with what was given as objects."""
+    job = Run(settings, RunFolder(out), shown.tell, command, shown.step)
+    with job.folder.in_use():
+        if given is not None:
+            given.write()
+        require_whole(settings)
+        for name in names:
+            require(job, STAGES[name])
+            shown.begin(name)
+            shown.end(carry_out(job, STAGES[name], force))
     return job

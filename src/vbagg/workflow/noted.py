@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from vbagg.workflow.record import plain
 from vbagg.workflow.settings import SECTIONS, Section, Settings
 
 
 class NotedSettings:
-    """Stands for `Settings` while a stage works; `read` holds what was read so far, by `section.key`."""
+    """Stands for `Settings` while a stage works; `read` holds what was read so far, by `section.key`.
+
+    Files are noted as they are when a stage first asks for them, so that one that changes under a stage's hands is seen
+    as changed afterwards.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -33,7 +38,9 @@ class _NotedSection:
     def __getattr__(self, key: str) -> Any:
         found = getattr(self._section, key)
         if key in type(self._section).model_fields:
-            self._read[f"{self._name}.{key}"] = found
+            name = f"{self._name}.{key}"
+            if name not in self._read:
+                self._read[name] = plain(found)
         else:
             self.note_all()
         return found

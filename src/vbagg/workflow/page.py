@@ -13,6 +13,7 @@ import numpy as np
 import vbagg
 from vbagg.doctor.text import fact_lines, verdict
 from vbagg.geo import display
+from vbagg.geo.units import Units
 from vbagg.report import (
     Code,
     Districts,
@@ -120,9 +121,9 @@ class Page:
             units,
             observed,
             same_scale_as="rate_mean",
-            description="One rate for each polygon: its total over its population.",
+            description=f"One rate for each polygon: its total over its {self._units.exposed}.",
         )
-        for path in sorted(maps.glob("*.tif")):
+        for path in self.run.map_files(self.response):
             name = path.stem
             if name == "rate_mean":
                 continue
@@ -130,25 +131,32 @@ class Page:
             label, look = pictures.layer_look(name, values)
             yield MapLayer(name, label, tags.get("units", ""), values, description=tags.get("title", ""), **look)
 
+    @property
+    def _units(self) -> Units:
+        settings = self.run.settings
+        return Units(self.response, settings.maps.per, self.prepared.exposure, settings.model.likelihood)
+
     def _facts(self, row: Any) -> dict[str, str]:
-        units, exposure = self.run.settings.maps.per, self.prepared.exposure
+        exposure = self.prepared.exposure
         return {
             "Polygon": str(row[self.prepared.polygons.id]),
             f"Observed {self.response}": f"{row['observed']:,.6g}",
             exposure.capitalize(): f"{row[exposure]:,.0f}",
-            f"Observed rate per {units:g}": f"{row['observed_rate']:.3g}",
+            f"Observed {self._units.rate}": f"{row['observed_rate']:.3g}",
             "Fitted total": f"{row['fitted']:,.0f} ({row['fitted_lower']:,.0f} to {row['fitted_upper']:,.0f})",
         }
 
     def _summary(self, table: gpd.GeoDataFrame) -> list[tuple[str, str]]:
-        per, exposure = self.run.settings.maps.per, self.prepared.exposure
+        per, exposure, trials = self.run.settings.maps.per, self.prepared.exposure, self.run.settings.model.trials
         used = table[table[exposure] > 0]  # the others are left out
         total, people = used["observed"].sum(), used[exposure].sum()
-        of = used[self.run.settings.model.trials or exposure].sum()
+        base = people if trials is None else self.prepared.y(trials).sum()
+        rate = per * (total if trials is None else self.prepared.y(self.response).sum()) / base
         facts = [
             (self._name, f"{total:,.0f}"),
             ("People" if exposure == "population" else "Square kilometres", f"{people:,.0f}"),
-            (f"Rate per {per:g}", f"{per * total / of:.3g}"),
+            *([] if trials is None else [("Trials", f"{base:,.0f}")]),
+            (f"Rate per {per:g} {self._units.exposed}", f"{rate:.3g}"),
         ]
         validation = self.run.validation(self.response)
         if validation is not None:

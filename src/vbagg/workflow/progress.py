@@ -1,12 +1,12 @@
-"""Progress of a run: a bar with stage names and time left in a terminal, a line per stage elsewhere."""
+"""Progress of a run: a bar with stage names and time left in a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 
 class Shown(Protocol):
@@ -18,6 +18,10 @@ class Shown(Protocol):
 
     def tell(self, text: str, share: float | None = None) -> None:
         """What it is doing, and the share of it that is done."""
+        ...
+
+    def step(self, text: str) -> None:
+        """A part of it is finished that takes long by itself."""
         ...
 
     def end(self, needed: bool = True) -> None:
@@ -34,19 +38,10 @@ def showing(wanted: bool = True) -> Iterator[Shown]:
     if not sys.stderr.isatty():
         yield _Lines()
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from vbagg.workflow.bar import shown_as_bar
 
-    columns = (
-        TextColumn("{task.fields[stage]:<10}"),
-        BarColumn(20),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        yield _Bar(bar)
+    with shown_as_bar() as bar:
+        yield bar
 
 
 class _Nothing:
@@ -54,6 +49,9 @@ class _Nothing:
         pass
 
     def tell(self, text: str, share: float | None = None) -> None:
+        pass
+
+    def step(self, text: str) -> None:
         pass
 
     def end(self, needed: bool = True) -> None:
@@ -70,22 +68,34 @@ class _Lines:
     def tell(self, text: str, share: float | None = None) -> None:
         pass
 
+    def step(self, text: str) -> None:
+        print(f"{self.stage}: {text}", file=sys.stderr, flush=True)
+
     def end(self, needed: bool = True) -> None:
         what = f"{time.perf_counter() - self.began:.1f} s" if needed else "nothing changed"
-        print(f"{self.stage}: {what}", file=sys.stderr)
+        print(f"{self.stage}: {what}", file=sys.stderr, flush=True)
 
 
-class _Bar:
-    def __init__(self, bar: Any) -> None:
-        self.bar, self.task = bar, None
+class TimeLeft:
+    """Seconds left of a stage, by how long its last share took; they only fall until it tells of the next."""
 
-    def begin(self, stage: str) -> None:
-        self.task = self.bar.add_task("", total=None, stage=stage)
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._first: tuple[float, float] | None = None
+        self._last = 0.0
+        self._end: float | None = None
 
-    def tell(self, text: str, share: float | None = None) -> None:
-        if self.task is not None:
-            done = {} if share is None else {"total": 1.0, "completed": share}
-            self.bar.update(self.task, description=text, **done)
+    def tell(self, share: float) -> None:
+        """A share is done; what was done before the first one counts for nothing."""
+        now = self._clock()
+        if self._first is None or share < self._last:
+            self._first, self._end = (now, share), None
+        elif share > self._last:
+            began, before = self._first
+            self._end = now + (1 - share) * (now - began) / (share - before)
+        self._last = share
 
-    def end(self, needed: bool = True) -> None:
-        self.bar.update(self.task, total=1.0, completed=1.0, description="" if needed else "nothing changed")
+    def seconds(self) -> float | None:
+        """None until there is something to go by, and again when more time has gone than was expected."""
+        left = None if self._end is None else self._end - self._clock()
+        return left if left is not None and left > 0 else None

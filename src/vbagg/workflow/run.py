@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,12 +15,16 @@ from typing import TYPE_CHECKING, Any, cast
 import vbagg
 from vbagg.errors import did_you_mean
 from vbagg.files import file_names
-from vbagg.workflow.folder import SETTINGS, RunFolder, plain
+from vbagg.workflow.folder import SETTINGS, RunFolder
 from vbagg.workflow.noted import NotedSettings
+from vbagg.workflow.record import plain
 from vbagg.workflow.results import read_findings, read_validation
-from vbagg.workflow.settings import Settings, write_settings
+from vbagg.workflow.settings import Settings, settings_text, write_settings
 
 if TYPE_CHECKING:
+    import geopandas as gpd
+    import xarray
+
     from vbagg.doctor import Findings
     from vbagg.geo.prepare import Prepared
     from vbagg.models.vbagg import VBAgg
@@ -36,6 +43,8 @@ class Run:
     folder: RunFolder
     tell: Tell = lambda text, share=None: None
     command: str = ""
+    step: Callable[[str], None] = lambda text: None
+    """Takes a part of a stage that is finished, in words."""
 
     def findings(self) -> Findings | None:
         """What the check found, None if it was left out."""
@@ -54,6 +63,24 @@ class Run:
     def maps(self, response: str | None = None) -> Path:
         """Folder with the maps and tables of a response."""
         return self.folder["maps"] / self.file_name(response)
+
+    def map_files(self, response: str | None = None) -> list[Path]:
+        """The maps of a response that the run wrote, whatever else may lie in their folder."""
+        record, name = self.folder.record("maps"), self.file_name(response)
+        files = sorted(record.files if record is not None else ())
+        return [self.folder["maps"] / file for file in files if re.fullmatch(rf"{re.escape(name)}/[^/]+\.tif", file)]
+
+    def to_xarray(self, response: str | None = None) -> xarray.Dataset:
+        """The maps of a response by name, with their units, titles and coordinate reference system."""
+        from vbagg.workflow.opened import opened_maps
+
+        return opened_maps(self.map_files(response))
+
+    def to_geopandas(self, response: str | None = None, name: str = "polygons") -> gpd.GeoDataFrame:
+        """Polygons of the fit with totals and rates, or others by the name of the file that was given with `to`."""
+        import geopandas as gpd
+
+        return gpd.read_file(self.maps(response) / f"{name}.gpkg")
 
     def validation(self, response: str | None = None) -> Validation | None:
         """How polygons that were left out are predicted, None if validation was left out."""
@@ -101,8 +128,11 @@ class Stage:
 def carry_out(run: Run, stage: Stage, force: bool = False) -> bool:
     """Carry out a stage unless its results are there for the same inputs; whether it was needed."""
     reason = "asked for" if force else outdated(run, stage)
+    if reason is None or force:
+        shutil.rmtree(run.folder.kept(stage.name), ignore_errors=True)
     if reason is None:
         run.folder.log(f"{stage.name}: nothing changed")
+        _keep_settings(run)
         return False
     began = time.perf_counter()
     run.folder.log(f"{stage.name}: begins, since {reason}")
@@ -113,13 +143,21 @@ def carry_out(run: Run, stage: Stage, force: bool = False) -> bool:
             # stands for the settings in all that a stage reads of them
             stage.work(replace(run, settings=cast(Settings, noted)), unfinished.folder)
     except BaseException as error:
-        run.folder.log(f"{stage.name}: stopped, {type(error).__name__}: {error}")
+        with suppress(OSError):
+            run.folder.log(f"{stage.name}: stopped, {type(error).__name__}: {error}")
         if not run.folder.has_results:
             run.folder.forget()
         raise
-    write_settings(run.settings, run.folder.path / SETTINGS)
+    _keep_settings(run)
     run.folder.log(f"{stage.name}: done in {time.perf_counter() - began:.1f} s")
     return True
+
+
+def _keep_settings(run: Run) -> None:
+    """Write the settings into the folder unless they are there."""
+    path = run.folder.path / SETTINGS
+    if not path.is_file() or path.read_bytes() != settings_text(run.settings, path).encode():
+        write_settings(run.settings, path)
 
 
 def require(run: Run, stage: Stage) -> None:

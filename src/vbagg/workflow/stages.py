@@ -147,8 +147,9 @@ def _validate(run: Run, folder: Path) -> None:
             y,
             _folds(run, prepared, bags, y),
             trials=trials_of(run, prepared),
-            progress=_shares(run, response),
+            progress=_by_fold(run, response),
             per=run.settings.maps.per,
+            keep=run.folder.kept(VALIDATION.name) / response,
         )
         write_validation(validation, folder / run.file_name(response), rate_units(run, prepared, response))
         for note in validation.notes:
@@ -184,13 +185,29 @@ def rate_units(run: Run, prepared: Prepared, response: str) -> str:
     return Units(response, run.settings.maps.per, prepared.exposure, run.settings.model.likelihood).rate
 
 
-def _shares(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
-    """Turn entries with `done` and `of` into shares of a stage."""
+def _by_fold(run: Run, response: str) -> Callable[[dict[str, Any]], None]:
+    """Tell what is fitted, and of every fold that is finished; shares are of folds, since models take unequal times."""
+    finished = 0.0
 
     def report(entry: dict[str, Any]) -> None:
-        place = ", ".join(f"{key} {entry[key]}" for key in ("fold", "model") if key in entry)
-        done = entry.get("done", entry.get("rows", 0))
-        run.tell(f"{what} {place}".strip(), done / entry["of"] if entry.get("of") else None)
+        nonlocal finished
+        if "finished" not in entry:
+            run.tell(f"{response}: fold {entry['fold']}, {entry['model']}", finished)
+            return
+        finished = entry["done"] / entry["of"]
+        how = "was finished before" if entry.get("kept") else f"{entry['seconds']:.1f} s"
+        text = f"{response}: fold {entry['finished']}, {how}"
+        run.folder.log(f"{VALIDATION.name}: {text}")
+        run.step(text)
+
+    return report
+
+
+def _shares(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
+    """Turn entries with `rows` and `of` into shares of a stage."""
+
+    def report(entry: dict[str, Any]) -> None:
+        run.tell(what, entry["rows"] / entry["of"] if entry.get("of") else None)
 
     return report
 

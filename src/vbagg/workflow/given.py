@@ -1,0 +1,153 @@
+"""Polygons and rasters that were given as objects: kept as files in the folder of a run, and known by their content.
+
+So all that reads files reads them, and the settings of the run can be used again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vbagg.files import written_whole
+from vbagg.workflow.digests import file_digest
+
+if TYPE_CHECKING:
+    from vbagg.workflow.settings import Settings
+
+GIVEN, RECORD = "given", "given.json"
+POLYGONS, RASTERS = ("polygons", "to"), ("population", "covariate", "category")
+
+
+@dataclass(frozen=True)
+class Given:
+    """Options of a run with files in the place of objects, which `write` puts there."""
+
+    words: dict[str, Any]
+    objects: dict[Path, Any]
+
+    @classmethod
+    def of(cls, words: Mapping[str, Any], folder: Path) -> Given:
+        """Choose a file in a folder for each object among the options."""
+        objects: dict[Path, Any] = {}
+
+        def file_of(word: str, value: Any) -> Any:
+            if isinstance(value, str | os.PathLike):
+                return value
+            kind = _kind(value)
+            if kind != ("polygons" if word in POLYGONS else "raster"):
+                wanted = "a GeoDataFrame" if word in POLYGONS else "an xarray.DataArray"
+                raise ValueError(f"`{word}` must be the name of a file, or {wanted}; got {type(value).__name__}.")
+            name = re.sub(r"[^\w.=-]+", "_", str(getattr(value, "name", None) or word)) if kind == "raster" else word
+            path = folder / (f"{name}.nc" if kind == "raster" else f"{name}.parquet")
+            number = 1
+            while path in objects:
+                number += 1
+                path = path.with_name(f"{name}_{number}{path.suffix}")
+            objects[path] = value
+            return path
+
+        changed = dict(words)
+        for word in (*POLYGONS, *RASTERS):
+            value = words.get(word)
+            if value is not None:
+                several = isinstance(value, list | tuple)
+                changed[word] = [file_of(word, item) for item in value] if several else file_of(word, value)
+        return cls(changed, objects)
+
+    def write(self) -> None:
+        """Write the objects that are not there yet, or are not as they were written."""
+        for path, value in self.objects.items():
+            content = _content(value)
+            if content_of(path) == content and is_whole(path):
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(value, path)
+            known = _known(path.parent) | {path.name: {"content": content, "digest": file_digest(path)}}
+            with written_whole(path.parent / RECORD) as file:
+                file.write(json.dumps(known, indent=1).encode())
+
+
+def content_of(path: Path) -> str | None:
+    """Digest of the object that a file was written from, None if it was not."""
+    return _known(path.parent).get(path.name, {}).get("content") if path.parent.name == GIVEN else None
+
+
+def is_whole(path: Path) -> bool:
+    """Whether the file of an object is as it was written."""
+    return path.is_file() and file_digest(path) == _known(path.parent)[path.name]["digest"]
+
+
+def require_whole(settings: Settings) -> None:
+    """Refuse files of objects that are missing or have been changed."""
+    data, maps = settings.data, settings.maps
+    for path in (data.polygons, data.population, *data.covariate, *data.category, *maps.to):
+        if path is not None and content_of(path) is not None and not is_whole(path):
+            raise ValueError(
+                f"{path} must be as `vbagg.geo.run` wrote it; it was changed or is missing. It holds an object: call "
+                "`vbagg.geo.run` with that again."
+            )
+
+
+def _known(folder: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((folder / RECORD).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _kind(value: Any) -> str:
+    """Whether an object holds polygons or a raster, or else nothing; its library is loaded if it does."""
+    for module, name, kind in (("geopandas", "GeoDataFrame", "polygons"), ("xarray", "DataArray", "raster")):
+        if module in sys.modules and isinstance(value, getattr(sys.modules[module], name)):
+            return kind
+    return ""
+
+
+def _content(value: Any) -> str:
+    """Digest of all that a file of an object would hold."""
+    found = hashlib.sha256()
+    for part in _frame_parts(value) if _kind(value) == "polygons" else _array_parts(value):
+        found.update(part.encode() if isinstance(part, str) else part)
+    return found.hexdigest()
+
+
+def _frame_parts(frame: Any) -> Iterable[str | bytes]:
+    yield f"{frame.crs} {frame.geometry.name} {[(str(name), str(kind)) for name, kind in frame.dtypes.items()]}"
+    yield repr(list(frame.geometry.to_wkb(hex=True)))
+    for name in frame.columns.drop(frame.geometry.name):
+        yield repr(frame[name].tolist())
+
+
+def _array_parts(array: Any) -> Iterable[str | bytes]:
+    yield f"{array.name} {array.dims} {array.dtype} {array.shape} {sorted(map(str, array.attrs.items()))}"
+    for name in sorted(array.coords, key=str):
+        yield f"{name} {array.coords[name].values!r} {sorted(map(str, array.coords[name].attrs.items()))}"
+    for axis in array.coords:
+        yield np.ascontiguousarray(array.coords[axis].values).tobytes()
+    yield np.ascontiguousarray(array.values).tobytes()
+
+
+def _write(value: Any, path: Path) -> None:
+    from vbagg.geo.files import appearing, one_line
+
+    try:
+        with appearing(path) as part:
+            if path.suffix == ".parquet":
+                value.rename(columns=str).to_parquet(part, index=False)
+            else:
+                plain = value.drop_encoding()
+                plain.to_dataset(name=value.name or path.stem).to_netcdf(part, engine="netcdf4")
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"An object cannot be kept as {path.name}: {one_line(error)}. Leave out what is not numbers or text, or "
+            "write it to a file and name that."
+        ) from error
