@@ -45,6 +45,11 @@ class Inputs:
     people: Layer | None
     covariates: tuple[Covariate, ...]
 
+    @property
+    def layers(self) -> list[Layer]:
+        """The population, then the covariates."""
+        return [*([self.people] if self.people else []), *(covariate.layer for covariate in self.covariates)]
+
 
 def read_inputs(data: Data, found: Gathered) -> Inputs:
     """Open every file that the settings name."""

@@ -34,3 +34,11 @@ def plain_labels(polygons: Polygons) -> NDArray[np.object_]:
 def amount(value: float) -> str:
     """A number with as many digits as are of use."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """A time in the largest unit that leaves a number of 2 or more."""
+    for size, name in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"
