@@ -29,7 +29,7 @@ def check_command(given: dict[str, dict[str, Any]], config: Config = None, json:
     with told_in_one_line(ImportError):
         from vbagg.doctor.text import show
         from vbagg.workflow.stages import check_settings
-    findings = check_settings(settings)
+    findings = check_settings(settings, announce=lambda text: print(text, file=sys.stderr))
     if json:
         print(findings.to_json())
     elif sys.stdout.isatty():

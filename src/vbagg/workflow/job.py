@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ from vbagg.workflow.folder import RunFolder
 from vbagg.workflow.progress import Shown, showing
 from vbagg.workflow.run import Run, carry_out, require
 from vbagg.workflow.settings import Settings, from_words
-from vbagg.workflow.stages import STAGES, check_settings
+from vbagg.workflow.shared import SharedLayout
+from vbagg.workflow.stages import PREPARED, STAGES, check_settings
 
 if TYPE_CHECKING:
     from vbagg.doctor import Findings
@@ -61,9 +63,12 @@ def carry_out_stages(
     settings: Settings, out: Path, names: Sequence[str], force: bool, shown: Shown, command: str = ""
 ) -> Run:
     """Carry out these stages one after the other."""
-    job = Run(settings, RunFolder(out), shown.tell, command)
-    for name in names:
-        require(job, STAGES[name])
-        shown.begin(name)
-        shown.end(carry_out(job, STAGES[name], force))
-    return job
+    with SharedLayout(out) as shared:
+        job = Run(settings, RunFolder(out), shown.tell, command, shared)
+        for name in names:
+            require(job, STAGES[name])
+            shown.begin(name)
+            shown.end(carry_out(job, STAGES[name], force))
+            if STAGES[name] is PREPARED:
+                shared.drop()
+    return replace(job, shared=None)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vbagg.geo.prepare import Prepared
     from vbagg.models.vbagg import VBAgg
     from vbagg.validate import Validation
+    from vbagg.workflow.shared import SharedLayout
 
 LONGEST_SHOWN = 160
 Tell = Callable[..., None]
@@ -28,12 +29,13 @@ Tell = Callable[..., None]
 
 @dataclass(frozen=True)
 class Run:
-    """Settings, the folder they are carried out in, and whom to tell of progress."""
+    """Settings, the folder they are carried out in, whom to tell of progress, and what stages hand on to each other."""
 
     settings: Settings
     folder: RunFolder
     tell: Tell = lambda text, share=None: None
     command: str = ""
+    shared: SharedLayout | None = None
 
     def findings(self) -> Findings | None:
         """What the check found, None if it was left out."""
