@@ -2,6 +2,7 @@
 
 import re
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,9 @@ from vbagg.doctor import check, cost, examine
 from vbagg.geo import layout, records, target
 from vbagg.geo.bands import Band
 from vbagg.geo.overlay import Overlay
-from vbagg.workflow.settings import Data, Model
+from vbagg.workflow.job import carry_out_stages
+from vbagg.workflow.progress import showing
+from vbagg.workflow.settings import Data, Model, make_settings
 
 ROWS, COLUMNS = 300, 50
 TRANSFORM = Affine(0.05, 0, 30, 0, -0.04, 10)
@@ -92,6 +95,32 @@ def test_what_the_check_has_laid_out_is_not_made_again(data, tmp_path, monkeypat
     pd.testing.assert_frame_equal(after.pixels, alone.pixels, check_exact=True)
     np.testing.assert_array_equal(after.stack.read(), alone.stack.read())
     assert after.notes == alone.notes
+
+
+@pytest.mark.filterwarnings("ignore:.*:vbagg.errors.DataWarning")  # of few polygons and gaps
+def test_a_run_lays_out_once_and_leaves_only_its_stages(data, tmp_path, monkeypatch):
+    calls = []
+    made = Overlay.pairs
+    monkeypatch.setattr(Overlay, "pairs", lambda self, *rows: (calls.append(rows), made(self, *rows))[1])
+    settings, out = make_settings({"data": data.model_dump(), "validation": {"skip": True}}, "test"), tmp_path / "out"
+    with showing(False) as shown:
+        run = carry_out_stages(settings, out, ("check", "prepared"), False, shown)
+        once = len(calls)
+        assert sorted(path.name for path in out.iterdir()) == ["check", "prepared", "run.log", "settings.toml"]
+        assert sorted(path.name for path in (out / "prepared").iterdir()) == [
+            "pixels.parquet", "polygons.gpkg", "prepared.json", "stack.tif", "stage.json"
+        ]  # fmt: skip
+        alone = carry_out_stages(settings, tmp_path / "alone", ("prepared",), False, shown)
+    assert len(calls) == 2 * once
+    pd.testing.assert_frame_equal(run.prepared().pixels, alone.prepared().pixels, check_exact=True)
+    assert run.prepared().notes == alone.prepared().notes
+
+
+def test_a_disk_without_room_is_refused(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(layout.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
+    with pytest.raises(ValueError, match=r"must have 0\.0 GB to spare .* Make room, or use a larger `--resolution`"):
+        prepared(data, tmp_path / "out")
+    assert [finding.code for finding in check(data).errors] == ["layout"]
 
 
 def test_a_raster_that_cannot_be_read_to_its_end_is_an_error_of_its_own(data):

@@ -56,7 +56,9 @@ LONG = 2 * 3600.0
 """CPU seconds of a fit from which on a larger `resolution` is worth a word."""
 SLOW_READING = 20.0
 """Seconds of reading from which on it is announced."""
-SECONDS_PER_SOURCE, SECONDS_PER_CELL, SECONDS_PER_PIXEL = 8e-8, 2e-8, 4e-7
+SECONDS_PER_SOURCE, SECONDS_PER_CELL, SECONDS_PER_PIXEL = 5e-8, 1e-8, 4e-7
+"""CPU seconds of the check for each cell of a file, each cell of a layer on the grid, and each pixel: 87 for three
+files of 400 million cells with 38 million pixels, 67 on a grid of 1.7 million cells."""
 
 
 def expected_cost(laid: Overlaid, model: Model | None) -> dict[str, Any]:

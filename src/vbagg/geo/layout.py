@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -24,6 +25,7 @@ from vbagg.geo.records import Records
 from vbagg.geo.stack import BAND_NUMBERS, Planes, Stack
 
 BAND_CELLS = 2_000_000  # cells whose pairs with polygons are in memory at once
+NUMBER = 4  # bytes
 PAIRS, RAW = "pairs.bin", "unfilled.tif"
 PAIR = np.dtype([("polygon", np.int32), ("cell", np.int64), ("coverage", np.float64)])
 
@@ -235,6 +237,7 @@ def lay_out(
         return np.concatenate([*planes, grid.areas(rows)[None].astype(np.float32)] if with_area else planes)
 
     names += ["area"] if with_area else []
+    _require_space(folder, NUMBER * len(names) * grid.n_cells)
     bands = tuple(grid.bands(_band_cells(grid, len(names))))
     stack = Stack.write(folder / RAW, grid, names, rows_of, packed=False, bands=bands)
     unread = [reader.alignment for reader in readers if reader.failed]
@@ -298,6 +301,17 @@ def _population(people: Layer, grid: Grid, population_is: str, totals: Sequence[
     layer = masked_near(people, grid)
     reading = read_population_as(layer, grid, population_is, totals)
     return replace(align_population(layer, grid, reading.density), names=("population",)), reading
+
+
+def _require_space(folder: Path, needed: float) -> None:
+    """Refuse to begin what the disk cannot hold."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise ValueError(
+            f"{folder.parent} must have {needed / 1e9:.1f} GB to spare for rasters on the target grid; it has "
+            f"{free / 1e9:.1f} GB. Make room, or use a larger `--resolution`; for `vbagg check`, the variable TMPDIR "
+            "names another folder."
+        )
 
 
 def _band_cells(grid: Grid, n_layers: int) -> int:

@@ -54,7 +54,7 @@ def run(
 def check(*, config: str | os.PathLike[str] | None = None, **options: Any) -> Findings:
     """Read everything that a run would read, and say what is wrong, odd or good to know: `vbagg check` in Python.
 
-    Takes the options of `run`. Nothing is written.
+    Takes the options of `run`. Nothing is kept.
     """
     return check_settings(from_words(options, None if config is None else Path(config)))
 
