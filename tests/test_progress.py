@@ -2,7 +2,8 @@
 
 import pytest
 
-from vbagg.workflow.progress import TimeLeft, showing
+from vbagg.workflow.progress import showing
+from vbagg.workflow.time_left import TimeLeft
 
 
 class Clock:

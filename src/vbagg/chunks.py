@@ -51,6 +51,11 @@ class Tiles:
     first: Array
     """(b) first tile of each bag."""
 
+    @classmethod
+    def of(cls, chunk: Any) -> Tiles:
+        """Tiles of a chunk, staged or not; where it has none, each bag is one."""
+        return chunk.tiles or cls(*2 * (np.arange(len(chunk.weight)),))
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)

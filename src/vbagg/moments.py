@@ -107,7 +107,7 @@ def _take(values: Array, of: Chunk | Pixels) -> Array:
     if of.drawn is None:
         return values
     t, n = values.shape[:2]
-    first = jnp.arange(t) if of.tiles is None else of.tiles.first
+    first = Tiles.of(of).first
     return values.reshape(t * n, *values.shape[2:])[first[:, None] * n + of.drawn]
 
 
@@ -315,11 +315,10 @@ def residual_with_total(staged: Pixels, influence: Array, with_drawn: Array | No
     total = sum_tiles(staged.tiles, jnp.sum(staged.weight, axis=1))
     per_weight = influence / jnp.where(staged.weight > 0, staged.weight, 1.0)
     scaled = _take(per_weight, staged) * (total / j)[:, None]
-    owner = jnp.arange(t) if staged.tiles is None else staged.tiles.owner
-    first = jnp.arange(t) if staged.tiles is None else staged.tiles.first
-    place = (jnp.arange(t) - first[owner])[:, None] * n + jnp.arange(n)
-    other = place[:, :, None] != staged.drawn[owner][:, None, :]
-    return own + jnp.einsum("tnj,tj->tn", jnp.where(other, with_drawn, 0.0), scaled[owner].astype(FAST))
+    tiles = Tiles.of(staged)
+    place = (jnp.arange(t) - tiles.first[tiles.owner])[:, None] * n + jnp.arange(n)
+    other = place[:, :, None] != staged.drawn[tiles.owner][:, None, :]
+    return own + jnp.einsum("tnj,tj->tn", jnp.where(other, with_drawn, 0.0), scaled[tiles.owner].astype(FAST))
 
 
 def bag_directions(link: Link, staged: Pixels, mu: Array, factor: Array) -> Array:

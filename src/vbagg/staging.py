@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from vbagg.chunks import TILE, Chunk, round_up
+from vbagg.chunks import TILE, Chunk, Tiles, round_up
 from vbagg.features import Basis, FeatureMap, features, residual_columns, residual_diagonal, residual_kernel
 from vbagg.moments import FAST, Pixels
 
@@ -40,12 +40,11 @@ def stage_for_prediction(
     block, with_drawn = None, None
     if chunk.residual != "diagonal":
         every = np.arange(t * n).reshape(t, n)
-        first = every[:, 0] if chunk.tiles is None else every[chunk.tiles.first, 0]
-        taken = every if chunk.drawn is None else first[:, None] + chunk.drawn
+        tiles = Tiles.of(chunk)
+        taken = every if chunk.drawn is None else every[tiles.first, :1] + chunk.drawn
         pairs = _Pairs(feature_map, basis, X, A)
         if cross and chunk.drawn is not None:
-            drawn = taken if chunk.tiles is None else taken[chunk.tiles.owner]
-            with_drawn = pairs.of(every, drawn)
+            with_drawn = pairs.of(every, taken[tiles.owner])
             block = with_drawn.reshape(t * n, -1)[taken]
         else:
             block = pairs.of(taken, taken)

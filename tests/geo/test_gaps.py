@@ -1,13 +1,46 @@
+from dataclasses import dataclass
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from vbagg.geo.gaps import Group, _edge, fill
+from vbagg.geo.gaps import Group, _edge, plan_filling
 from vbagg.geo.grid import Grid
 from vbagg.geo.stack import Stack
 
 GRID = Grid("EPSG:32738", (3000, 0, 4e5, 0, -1000, 8e6), 4, 5)
 RAIN = np.arange(20, dtype=np.float32).reshape(4, 5)
 NAN = np.nan
+
+
+@dataclass
+class Part:
+    """Some cells of a stack, and the people within polygons in each."""
+
+    stack: Stack
+    cells: np.ndarray
+    exposed: np.ndarray
+
+    def values(self, names):
+        return self.stack.at(self.cells, names)
+
+
+@dataclass
+class Filled:
+    names: tuple
+    values: np.ndarray
+    changed: np.ndarray
+    indicators: dict
+    notes: tuple
+
+
+def fill(stack, groups, cells, people, policy, exposure):
+    """Cells after their gaps were dealt with, in parts of unequal size."""
+    cuts = [0, 1, 3, len(cells)]
+    parts = [Part(stack, cells[a:b], people[a:b]) for a, b in pairwise(cuts)]
+    filling = plan_filling(stack, groups, lambda: iter(parts), policy, exposure)
+    values, changed = (np.concatenate(found) for found in zip(*map(filling.filled, parts), strict=True))
+    return Filled(filling.names, values, changed, filling.indicators, filling.notes)
 
 
 def stack_of(tmp_path, planes, names, grid=GRID):
@@ -117,3 +150,19 @@ def test_refusals(tmp_path):
         fill(stack, groups, np.array([0, 1]), np.ones(2), "nearest", "population")
     with pytest.raises(ValueError, match="`missing` must be one of 'nearest', 'drop', 'median'; got 'zero'"):
         fill(stack, groups, np.array([0, 1]), np.ones(2), "zero", "population")
+
+
+def test_the_median_is_that_of_sorted_values(tmp_path, rng):
+    """Of both signs, with ties and equal leading bits, weighted, in parts."""
+    grid = Grid("EPSG:4326", (0.03, 0, 46, 0, -0.05, -18), 20, 30)
+    groups = [Group("a.tif", "a", ("a",))]
+    for shift, scale in ((0.0, 1.0), (-3e5, 0.3), (1.0, 1e-6)):
+        values = (shift + scale * np.round(rng.normal(size=grid.shape), 1)).astype(np.float32)
+        values[3, 4] = NAN
+        people = rng.gamma(0.3, 50, grid.n_cells)
+        stack = stack_of(tmp_path, [values], ["a"], grid)
+        filled = fill(stack, groups, np.arange(grid.n_cells), people, "median", "population")
+        known = np.delete(np.arange(grid.n_cells), 94)
+        order = known[np.argsort(values.ravel()[known])]
+        below = np.cumsum(people[order]) < people[order].sum() / 2
+        assert filled.values[94, 0] == values.ravel()[order[np.count_nonzero(below)]]

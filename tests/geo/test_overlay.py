@@ -1,11 +1,12 @@
 import geopandas as gpd
 import numpy as np
+import pandas as pd
 import pytest
 import shapely
 from shapely import MultiPolygon, Point, Polygon, box
 
 from vbagg.geo.grid import Grid
-from vbagg.geo.overlay import overlay, shares_inside
+from vbagg.geo.overlay import Overlay, cells_covered, overlay, shares_inside
 from vbagg.geo.polygons import read_polygons
 
 GRID = Grid("EPSG:32738", (2, 0, 100, 0, -1, 50), 3, 4)  # x 100..108, y 47..50
@@ -47,7 +48,7 @@ def test_coverage_against_shapely(shape):
     expected = np.array([cell.intersection(shape).area / cell.area for cell in cells]).reshape(3, 4)
     np.testing.assert_allclose(as_grid(pairs, 1), expected, atol=1e-6)
     assert pairs["coverage"].between(0, 1, inclusive="right").all()
-    inside = shares_inside(polygons_of(box(106, 47, 107, 48), shape), GRID, pairs)
+    inside = shares_inside(polygons_of(box(106, 47, 107, 48), shape), GRID, cells_covered(pairs, 2))
     np.testing.assert_allclose(inside, [1, shape.intersection(box(100, 47, 108, 50)).area / shape.area], atol=1e-6)
 
 
@@ -107,3 +108,12 @@ def test_polygons_traced_from_cells_cover_them_exactly():
     assert pairs["cell"].is_unique
     np.testing.assert_array_equal(pairs.sort_values("cell")["polygon"], owner)
     np.testing.assert_array_equal(pairs["coverage"], 1.0)
+
+
+def test_rows_at_a_time_give_the_same_as_all(rng):
+    grid = Grid("EPSG:4326", (0.07, 0, 30.01, 0, -0.05, 10), 41, 33)
+    shapes = [shapely.Point(x, y).buffer(r) for x, y, r in rng.uniform([30, 8, 0.1], [32.5, 10, 0.9], (12, 3))]
+    polygons = polygons_of(*shapes, crs="EPSG:4326")
+    parts = [Overlay(polygons, grid).pairs(slice(first, min(first + 6, 41))) for first in range(0, 41, 6)]
+    found = pd.concat(parts).sort_values(["polygon", "cell"], ignore_index=True)
+    pd.testing.assert_frame_equal(found, overlay(polygons, grid), check_exact=True)

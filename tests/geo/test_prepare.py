@@ -153,7 +153,8 @@ def test_area_without_population(files):
 
 
 def test_density_gives_the_same_rates_of_weight(files):
-    counts, density = run(files, population_is="counts"), run(files, population_is="density")
+    counts = run(files, population_is="counts")
+    density = run(files, population_is="density", folder=files["folder"].with_name("density"))
     ratio = density.pixels["weight"] / counts.pixels["weight"]
     np.testing.assert_allclose(ratio, counts.stack.grid.areas().ravel()[counts.pixels["cell"]], rtol=1e-5)
     assert any("read as people per square kilometre (as asked)" in note for note in density.notes)

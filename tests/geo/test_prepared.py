@@ -38,7 +38,7 @@ def test_saved_and_loaded_are_the_same(files, tmp_path, ids):
     frame = districts(shapes, ids, **more, crs="EPSG:4326").to_crs("+proj=laea +lat_0=9 +lon_0=31 +type=crs")
     files["polygons"] = write_polygons(tmp_path / "odd.parquet", frame)
     prepared = run(files)
-    assert [path.name for path in files["folder"].iterdir()] == ["stack.tif"]
+    assert sorted(path.name for path in files["folder"].iterdir()) == ["pixels.parquet", "stack.tif"]
     prepared.save(files["folder"])
     prepared.save(tmp_path / "copy" / "deep")
     for folder in (files["folder"], tmp_path / "copy" / "deep"):
@@ -69,3 +69,12 @@ def test_folders_that_cannot_be_loaded(files, tmp_path):
     document.write_text("{}")
     with pytest.raises(ValueError, match="cannot be read as prepared data"):
         geo.Prepared.load(files["folder"])
+
+
+def test_pixels_are_not_those_of_data_that_were_prepared_later(files):
+    earlier = run(files)
+    files["rain"] = write_raster(files["rain"], VALUES + 5)
+    later = run(files)
+    with pytest.raises(ValueError, match="was written again since; prepare other data into other folders"):
+        earlier.bags()
+    assert later.pixels["rain"].min() > VALUES.min() + 4

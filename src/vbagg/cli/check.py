@@ -18,7 +18,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 
 @with_settings("data", "model", "validation", "maps")
 def check_command(given: dict[str, dict[str, Any]], config: Config = None, json: Json = False) -> int:
-    """Read everything that a run would read, and say what is wrong, odd or good to know. Nothing is written.
+    """Read everything that a run would read, and say what is wrong, odd or good to know. Nothing is kept.
 
     Errors would make a run fail or mean nothing; warnings must be looked at; advice is the rest.
 
@@ -29,7 +29,7 @@ def check_command(given: dict[str, dict[str, Any]], config: Config = None, json:
     with told_in_one_line(ImportError):
         from vbagg.doctor.text import show
         from vbagg.workflow.stages import check_settings
-    findings = check_settings(settings)
+    findings = check_settings(settings, announce=lambda text: print(text, file=sys.stderr))
     if json:
         print(findings.to_json())
     elif sys.stdout.isatty():

@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from vbagg.doctor.cost import expected_cost
+from vbagg.doctor.cost import check_size, expected_cost
 from vbagg.doctor.facts import facts_of, polygon_facts
 from vbagg.doctor.findings import Finding, Findings, Gathered
 from vbagg.doctor.layers import check_layers
 from vbagg.doctor.modelling import check_landmarks, check_model, check_trials
-from vbagg.doctor.overlaid import lay_out
+from vbagg.doctor.overlaid import choose_target, overlaid
 from vbagg.doctor.people import check_people
 from vbagg.doctor.places import check_places, check_polygons
 from vbagg.doctor.plans import check_folds, check_other_polygons
 from vbagg.doctor.reading import read_inputs
 from vbagg.doctor.totals import check_responses
+from vbagg.geo.bands import kept_open
 
 if TYPE_CHECKING:
+    from vbagg.geo.layout import Layout, Tell
     from vbagg.workflow.settings import Data, Maps, Model, Validation
 
-__all__ = ["Finding", "Findings", "check"]
+__all__ = ["Finding", "Findings", "check", "examine"]
 
 
 def check(
-    data: Data, model: Model | None = None, validation: Validation | None = None, maps: Maps | None = None
+    data: Data,
+    model: Model | None = None,
+    validation: Validation | None = None,
+    maps: Maps | None = None,
+    announce: Tell = lambda text: None,
 ) -> Findings:
     """Look at the inputs of a run, and at what is planned with them as far as it is given.
 
-    Nothing is written. What is wrong with one input does not keep others from being looked at.
+    Nothing is kept. What is wrong with one input does not keep others from being looked at. `announce` is called with
+    what reading will take, before it begins, where that is long.
     """
+    with TemporaryDirectory(prefix="vbagg-") as folder:
+        return examine(data, model, validation, maps, folder=Path(folder), announce=announce)[0]
+
+
+def examine(
+    data: Data,
+    model: Model | None = None,
+    validation: Validation | None = None,
+    maps: Maps | None = None,
+    *,
+    folder: Path,
+    announce: Tell = lambda text: None,
+    tell: Tell = lambda text: None,
+) -> tuple[Findings, Layout | None]:
+    """The same, with the layout of polygons and rasters that was judged: it is in a folder, for `prepare` to go on."""
     found = Gathered()
     facts: dict[str, Any] = {}
     if model is not None:
@@ -36,23 +60,27 @@ def check(
     inputs = read_inputs(data, found)
     polygons = inputs.polygons
     if polygons is None:
-        return found.findings(facts)
+        return found.findings(facts), None
     facts["polygons"] = polygon_facts(polygons)
     check_polygons(polygons, inputs.responses, "area" if data.population is None else "population", found)
     usable_trials = model is not None and check_trials(polygons, inputs.responses, model, found)
-    laid = lay_out(inputs, polygons, data, found) if inputs.can_make_a_grid(data) else None
-    if laid is None:
-        return found.findings(facts)
-    check_places(laid, found)
-    check_people(laid, found)
-    check_layers(laid, data.missing, found)
-    check_responses(laid, model, usable_trials, found)
-    if model is not None:
-        check_landmarks(laid, model, found)
-    if validation is not None:
-        check_folds(laid, validation, found)
-    if maps is not None:
-        check_other_polygons(laid, maps, found)
-    facts |= facts_of(laid, polygons, data, model.trials if model is not None and usable_trials else None)
+    with kept_open():
+        target = choose_target(inputs, polygons, data, found) if inputs.can_make_a_grid(data) else None
+        if target is None or not check_size(target.overlay, inputs, model, found, announce):
+            return found.findings(facts), None
+        laid = overlaid(inputs, polygons, target, data, found, folder, tell)
+        if laid is None:
+            return found.findings(facts), None
+        check_places(laid, found)
+        check_people(laid, found)
+        check_layers(laid, data.missing, found)
+        check_responses(laid, model, usable_trials, found)
+        if model is not None:
+            check_landmarks(laid, model, found)
+        if validation is not None:
+            check_folds(laid, validation, found)
+        if maps is not None:
+            check_other_polygons(laid, maps, found)
+        facts |= facts_of(laid, polygons, data, model.trials if model is not None and usable_trials else None)
     facts["fit"] = expected_cost(laid, model)
-    return found.findings(facts)
+    return found.findings(facts), laid.layout

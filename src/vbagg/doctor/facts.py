@@ -30,7 +30,7 @@ def polygon_facts(polygons: Polygons) -> dict[str, Any]:
 def facts_of(laid: Overlaid, original: Polygons, data: Data, trials: str | None = None) -> dict[str, Any]:
     """Of all that was read; rates are relative to a column of trials if there is one."""
     grid = laid.grid
-    per_polygon = np.bincount(laid.pairs["polygon"], minlength=len(laid.polygons))
+    per_polygon = laid.layout.pixels
     size = _cell_area(grid, slice(0, grid.height)) ** 0.5
     facts: dict[str, Any] = {
         "polygons": {**polygon_facts(original), "reprojected": laid.polygons.crs != original.crs},
@@ -45,8 +45,8 @@ def facts_of(laid: Overlaid, original: Polygons, data: Data, trials: str | None 
             "resolution_given": data.resolution,
         },
         "pixels": {
-            "number": len(laid.pairs),
-            "cells": laid.cells.size,
+            "number": per_polygon.sum(),
+            "cells": laid.n_cells,
             "per_polygon": {"least": per_polygon.min(), "median": np.median(per_polygon), "most": per_polygon.max()},
         },
     }
@@ -116,5 +116,5 @@ def _raster_facts(raster: Raster, laid: Overlaid) -> dict[str, Any]:
         "aligned_by": raster.alignment.how,
         "reprojected": layer.grid.crs != laid.grid.crs,
         "times_as_coarse": coarseness(raster),
-        "cells_without_value": int(raster.gaps.sum()),
+        "cells_without_value": raster.n_gaps,
     }

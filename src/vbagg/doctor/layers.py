@@ -42,7 +42,7 @@ def check_layers(laid: Overlaid, policy: str, found: Gathered) -> None:
     usable = []
     for raster in laid.rasters:
         check_file(raster, found)
-        if raster.gaps.all():
+        if not raster.has_values:
             text = (
                 f"{raster.layer.path} must have values under the polygons; the covariate {raster.layer.name!r} has "
                 "none there. Check its extent, CRS and missing values, or leave it out."
@@ -51,18 +51,16 @@ def check_layers(laid: Overlaid, policy: str, found: Gathered) -> None:
         else:
             usable.append(raster)
     _check_gaps(laid, usable, policy, found)
-    if policy == "drop" and usable and laid.totals.any():
-        whole = ~np.any([raster.gaps for raster in usable], axis=0)
-        if not laid.weight[whole[laid.place]].any():
-            text = "No cell with people has all covariates, so nothing is left. Choose another `missing` than 'drop'."
-            found.add("error", "no-values", text, "settings")
-    plain = [raster for raster in usable if not raster.is_category and not _check_variation(laid, raster, found)]
+    if policy == "drop" and usable and laid.totals.any() and not laid.any_complete(usable):
+        text = "No cell with people has all covariates, so nothing is left. Choose another `missing` than 'drop'."
+        found.add("error", "no-values", text, "settings")
+    plain = [raster for raster in usable if not raster.is_category and not _check_variation(raster, found)]
     for raster in usable:
         if raster.is_category:
-            _check_classes(laid, raster, found)
+            _check_classes(raster, found)
         else:
             _check_amounts(laid, raster, found)
-    _check_alike(plain, found)
+    _check_alike(laid, plain, found)
 
 
 def check_file(raster: Raster, found: Gathered) -> None:
@@ -80,7 +78,7 @@ def check_file(raster: Raster, found: Gathered) -> None:
 
 def gap_shares(laid: Overlaid, raster: Raster) -> tuple[float, Floats]:
     """Part of the exposure, in all and of each polygon, that lacks a covariate."""
-    gone = laid.by_polygon(laid.weight * raster.gaps[laid.place])
+    gone = raster.gap_weight
     total = laid.totals.sum()
     shares = np.divide(gone, laid.totals, out=np.zeros_like(gone), where=laid.totals > 0)
     return float(gone.sum() / total) if total > 0 else 0.0, shares
@@ -89,16 +87,16 @@ def gap_shares(laid: Overlaid, raster: Raster) -> tuple[float, Floats]:
 def _check_gaps(laid: Overlaid, rasters: Sequence[Raster], policy: str, found: Gathered) -> None:
     small = []
     for raster in rasters:
-        if not raster.gaps.any():
+        if not raster.n_gaps:
             continue
         share, shares = gap_shares(laid, raster)
         bad = np.flatnonzero(shares > HALF)
         if share <= MUCH and not bad.size:
-            if max(share, raster.gaps.mean()) > LITTLE:
+            if max(share, raster.n_gaps / laid.n_cells) > LITTLE:
                 small.append((raster, share))
             continue
         text = (
-            f"{raster.layer.file}: {raster.layer.name} is missing in {int(raster.gaps.sum()):,} of {laid.cells.size:,} "
+            f"{raster.layer.file}: {raster.layer.name} is missing in {raster.n_gaps:,} of {laid.n_cells:,} "
             f"cells under polygons, with {percent(share, 1.0)} of the {laid.weighed_by}; most in "
             f"{most(laid.labels, shares, np.flatnonzero(shares))}. {TREATMENT[policy]}"
         )
@@ -109,34 +107,26 @@ def _check_gaps(laid: Overlaid, rasters: Sequence[Raster], policy: str, found: G
         found.add("warning", "missing-covariate", text, raster.layer.file, laid.labels[bad].tolist())
     if small:
         names = [f"{raster.layer.name} {percent(share, 1.0)}" for raster, share in small]
-        cells = max(int(raster.gaps.sum()) for raster, _ in small)
+        cells = max(raster.n_gaps for raster, _ in small)
         text = (
             f"{number(small, 'covariate is', 'covariates are')} missing in {'up to ' * (len(small) > 1)}{cells:,} of "
-            f"{laid.cells.size:,} cells under polygons ({laid.weighed_by}: {', '.join(names)}). {TREATMENT[policy]}."
+            f"{laid.n_cells:,} cells under polygons ({laid.weighed_by}: {', '.join(names)}). {TREATMENT[policy]}."
         )
         where = some([raster.layer.file for raster, _ in small], quote=False)
         found.add("advice", "missing-covariate", text, where)
 
 
-def _check_variation(laid: Overlaid, raster: Raster, found: Gathered) -> bool:
+def _check_variation(raster: Raster, found: Gathered) -> bool:
     """Take down a covariate that does not vary, in all or within polygons; whether it is constant in all."""
-    values = raster.values[:, 0].astype(np.float64)
-    valid = ~raster.gaps
-    centred = np.where(valid, values - values[valid].mean(), 0.0)
-    if np.ptp(values[valid]) <= SAME * abs(values[valid].mean()):
+    if raster.high - raster.low <= SAME * abs(raster.mean):
         text = (
-            f"{raster.layer.file}: {raster.layer.name} is {values[valid][0]:g} everywhere under the polygons, so it "
+            f"{raster.layer.file}: {raster.layer.name} is {raster.first:g} everywhere under the polygons, so it "
             "says nothing. Leave it out, or check the file."
         )
         found.add("warning", "constant", text, raster.layer.file)
         return True
-    coverage = laid.pairs["coverage"].to_numpy() * valid[laid.place]
-    weight = laid.by_polygon(coverage)
-    total = laid.by_polygon(coverage * centred[laid.place])
-    squares = laid.by_polygon(coverage * centred[laid.place] ** 2)
-    between = np.divide(total**2, weight, out=np.zeros_like(total), where=weight > 0)
-    pixels = laid.by_polygon(valid[laid.place].astype(float))
-    if (squares - between).sum() <= SAME * squares.sum() and (pixels > 1).any():
+    within, around = raster.variation()
+    if within <= SAME * around and raster.most_pixels > 1:
         text = (
             f"{raster.layer.file}: {raster.layer.name} differs between polygons but not within them, so it cannot say "
             "where in a polygon the rate is high. Use a finer raster if there is one."
@@ -157,9 +147,8 @@ def _check_amounts(laid: Overlaid, raster: Raster, found: Gathered) -> None:
         found.add("advice", "classes", text, raster.layer.file)
 
 
-def _check_classes(laid: Overlaid, raster: Raster, found: Gathered) -> None:
-    covered = np.bincount(laid.place, laid.pairs["coverage"]) * ~raster.gaps
-    shares = np.array([covered @ np.nan_to_num(column) for column in raster.values.T]) / covered.sum()
+def _check_classes(raster: Raster, found: Gathered) -> None:
+    shares = raster.classes
     names = [name.partition("=")[2] for name in raster.alignment.names]
     if shares.max() > 1 - SAME:
         text = (
@@ -177,15 +166,13 @@ def _check_classes(laid: Overlaid, raster: Raster, found: Gathered) -> None:
         found.add("advice", "rare-class", text, raster.layer.file)
 
 
-def _check_alike(rasters: Sequence[Raster], found: Gathered) -> None:
+def _check_alike(laid: Overlaid, rasters: Sequence[Raster], found: Gathered) -> None:
     """Take down pairs that are almost the same up to shift, scale and sign, in cells where all have values."""
     if len(rasters) < 2:
         return
-    values = np.stack([raster.values[:, 0] for raster in rasters]).astype(np.float64)
-    values = values[:, ~np.isnan(values).any(axis=0)]
-    if values.shape[1] < 3 or not (np.ptp(values, axis=1) > 0).all():
+    correlation = laid.correlation(rasters)
+    if correlation is None:
         return
-    correlation = np.atleast_2d(np.corrcoef(values))
     for i, j in zip(*np.nonzero(np.triu(np.abs(correlation) > ALIKE, k=1)), strict=True):
         one, other = rasters[i].layer, rasters[j].layer
         text = (

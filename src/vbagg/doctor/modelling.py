@@ -68,10 +68,9 @@ def check_landmarks(laid: Overlaid, model: Model, found: Gathered) -> None:
     """A set of landmarks cannot have more of them than there are distinct rows to choose from."""
     if model.landmarks is None:
         return
-    rows = {"places": int(np.count_nonzero(laid.inhabited))}
+    rows = {"places": laid.n_inhabited}
     if laid.rasters:
-        values = np.concatenate([raster.values for raster in laid.rasters], axis=1)[laid.inhabited]
-        rows["values of the covariates"] = len(np.unique(values[~np.isnan(values).any(axis=1)], axis=0))
+        rows["values of the covariates"] = laid.distinct_values(model.landmarks)
     for what, distinct in rows.items():
         if model.landmarks > distinct:
             text = (

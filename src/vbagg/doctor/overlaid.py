@@ -1,10 +1,11 @@
-"""Polygons laid over the target grid, and what all rasters hold in the cells under them. Nothing is written."""
+"""Polygons laid over the target grid, and what all rasters hold in the cells under them, as a run would have it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,206 +14,192 @@ from numpy.typing import NDArray
 
 from vbagg.doctor.findings import OF_BAD_INPUT, Gathered
 from vbagg.doctor.reading import Inputs
+from vbagg.doctor.tallies import People, Raster
 from vbagg.doctor.words import plain_labels
-from vbagg.geo.align import Alignment, align_population
-from vbagg.geo.covariates import align, masked_near
-from vbagg.geo.gaps import Cells
 from vbagg.geo.grid import Floats, Grid
-from vbagg.geo.overlay import overlay
+from vbagg.geo.layout import Band, Layout, Tell, lay_out
+from vbagg.geo.overlay import Overlay
 from vbagg.geo.polygons import Polygons
-from vbagg.geo.population import Reading, read_population_as
+from vbagg.geo.population import Reading
 from vbagg.geo.rasters import Layer
 from vbagg.geo.target import target_grid
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Data
 
+__all__ = ["Overlaid", "Raster", "Target", "choose_target", "overlaid"]
 
-@dataclass(frozen=True)
-class Raster:
-    """A layer in the cells under polygons.
+
+class Overlaid:
+    """What a layout holds, summed up in one walk over it.
 
     Attributes
     ----------
-    alignment
-        How it comes to the grid.
-    is_category
-        Whether its columns are shares of categories.
-    values
-        (cells, columns), NaN where there is no value.
+    layout
+        Polygons and layers on the grid.
+    totals
+        Exposure of each polygon: the area of its cells if the exposure could not be read.
+    people, rasters
+        The population, None without one, and covariates.
+    n_inhabited, n_weighty
+        Number of cells, and of pixels, with any exposure.
     """
 
-    alignment: Alignment
-    is_category: bool
-    values: NDArray[np.float32]
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        n = len(layout.placed)
+        self.people = None if layout.people is None else People(layout.people, n)
+        self.rasters = tuple(Raster(one.alignment, one.is_category, n) for one in layout.covariates)
+        self.totals = np.zeros(n)
+        self.n_inhabited = self.n_weighty = 0
+        for band in layout.read():
+            weight = _weight(band)
+            self.totals += np.bincount(band.polygon, weight, n)
+            self.n_weighty += int(np.count_nonzero(weight))
+            self.n_inhabited += int(np.count_nonzero(np.bincount(band.place, weight)))
+            for raster in (*self.rasters, *([self.people] if self.people else [])):
+                raster.add(band, weight)
 
     @property
-    def layer(self) -> Layer:
-        """The layer."""
-        return self.alignment.layer
+    def polygons(self) -> Polygons:
+        """In the grid's CRS."""
+        return self.layout.placed
 
-    @cached_property
-    def gaps(self) -> NDArray[np.bool_]:
-        """Cells without a value."""
-        return np.isnan(self.values[:, 0])
+    @property
+    def responses(self) -> tuple[str, ...]:
+        """Columns of the polygons with totals."""
+        return self.layout.responses
 
+    @property
+    def grid(self) -> Grid:
+        """The target grid."""
+        return self.layout.grid
 
-@dataclass(frozen=True)
-class Overlaid:
-    """Polygons, cells, and what they hold.
+    @property
+    def base(self) -> Layer | None:
+        """The raster that the grid was taken from."""
+        return self.layout.base
 
-    Attributes
-    ----------
-    polygons
-        In the grid's CRS.
-    responses
-        Columns of the polygons with totals.
-    grid, base
-        The target grid, and the raster it was taken from.
-    pairs
-        Polygon (position), cell (number) and coverage.
-    cells, place
-        Numbers of the cells under polygons, each once; and the position among them of each pair's cell.
-    kind
-        What exposure is: `"population"` or `"area"`.
-    people, reading
-        The population and how it was read; None without one.
-    exposure
-        People or square kilometres in each cell, NaN where unknown; None if the population could not be read.
-    rasters
-        Covariates.
-    """
+    @property
+    def kind(self) -> str:
+        """What exposure is: `"population"` or `"area"`."""
+        return self.layout.kind
 
-    polygons: Polygons
-    responses: tuple[str, ...]
-    grid: Grid
-    base: Layer | None
-    pairs: pd.DataFrame
-    cells: Cells
-    place: NDArray[np.intp]
-    kind: str
-    people: Raster | None
-    reading: Reading | None
-    exposure: Floats | None
-    rasters: tuple[Raster, ...]
+    @property
+    def exposure(self) -> str | None:
+        """The same; None if it could not be read."""
+        return self.layout.exposed_as
+
+    @property
+    def reading(self) -> Reading | None:
+        """How the population was read."""
+        return self.layout.reading
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells under polygons."""
+        return self.layout.n_cells
+
+    @property
+    def weighed_by(self) -> str:
+        """What `totals` are: the area stands in for a population that could not be read."""
+        return "area" if self.people is None else "population"
 
     @cached_property
     def labels(self) -> NDArray[np.object_]:
         """Ids of the polygons."""
         return plain_labels(self.polygons)
 
-    @cached_property
-    def weight(self) -> Floats:
-        """Exposure of each pair: 0 where it is unknown or negative."""
-        exposure = np.ones(self.cells.size) if self.exposure is None else np.nan_to_num(np.maximum(self.exposure, 0))
-        return self.pairs["coverage"].to_numpy() * exposure[self.place]
+    def any_complete(self, rasters: Sequence[Raster]) -> bool:
+        """Whether any cell with exposure has all of these layers."""
+        names = [raster.alignment.names[0] for raster in rasters]
+        for band in self.layout.read():
+            complete = np.flatnonzero(np.isfinite(band.values(names)).all(axis=1))
+            if _weight(band)[np.isin(band.place, complete)].any():
+                return True
+        return False
 
-    @property
-    def weighed_by(self) -> str:
-        """What `weight` is: the area stands in for a population that could not be read."""
-        return "area" if self.people is None else "population"
+    def correlation(self, rasters: Sequence[Raster]) -> Floats | None:
+        """Correlation of layers over the cells that have them all; None if there are few or some do not vary there."""
+        names, means = [raster.alignment.names[0] for raster in rasters], np.array([raster.mean for raster in rasters])
+        n, total, product = 0, np.zeros(len(names)), np.zeros((len(names), len(names)))
+        low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+        for band in self.layout.read():
+            values = band.values(names)
+            off = values[~np.isnan(values).any(axis=1)].astype(np.float64) - means
+            if len(off):
+                n, total, product = n + len(off), total + off.sum(axis=0), product + off.T @ off
+                low, high = np.minimum(low, off.min(axis=0)), np.maximum(high, off.max(axis=0))
+        if n < 3 or not (high > low).all():
+            return None
+        covariance = product / n - np.outer(total / n, total / n)
+        sd = np.sqrt(np.diag(covariance))
+        return covariance / np.outer(sd, sd)
 
-    def by_polygon(self, weights: Floats) -> Floats:
-        """Sums over the pairs of each polygon."""
-        return np.bincount(self.pairs["polygon"], weights, len(self.polygons)).astype(np.float64)
-
-    @cached_property
-    def inhabited(self) -> NDArray[np.bool_]:
-        """Cells with any weight."""
-        return np.bincount(self.place, self.weight, self.cells.size) > 0
-
-    @cached_property
-    def totals(self) -> Floats:
-        """Exposure of each polygon."""
-        return self.by_polygon(self.weight)
-
-
-def lay_out(inputs: Inputs, polygons: Polygons, data: Data, found: Gathered) -> Overlaid | None:
-    """Lay the polygons over the target grid and read all rasters there; None where that cannot be."""
-    people, covariates = inputs.people, list(inputs.covariates)
-    bases = [*([people] if people else []), *(covariate.layer for covariate in covariates)]
-    grid, base = _target(polygons, bases, data, found)
-    if grid is None:
-        return None
-    people = None if base is not people else people
-    placed = found.attempt("crs", polygons.file, lambda: polygons.to(grid.crs))
-    if placed is None:
-        return None
-    pairs = overlay(placed, grid)
-    if pairs.empty:
-        text = f"{polygons.path}: at least one polygon must lie on the target grid; none does. Check the CRS."
-        found.add("error", "outside", text, polygons.file)
-        return None
-    cells, place = np.unique(pairs["cell"].to_numpy(), return_inverse=True)
-    rasters = []
-    for covariate in covariates:
-        aligned = found.attempt("covariate-file", covariate.layer.file, partial(align, covariate, grid))
-        raster = _read(aligned, covariate.is_category, cells, "covariate-file", found)
-        rasters += [raster] if raster else []
-    population, reading = (None, None) if people is None else _population(people, grid, cells, inputs, data, found)
-    exposure: Floats | None
-    if data.population is None:
-        exposure = _picked(lambda rows: grid.areas(rows)[None], grid, cells)[:, 0].astype(np.float64)
-    else:
-        exposure = None if population is None else population.values[:, 0].astype(np.float64)
-    return Overlaid(
-        polygons=placed,
-        responses=inputs.responses,
-        grid=grid,
-        base=base,
-        pairs=pairs,
-        cells=cells,
-        place=place,
-        kind="area" if data.population is None else "population",
-        people=population,
-        reading=reading,
-        exposure=exposure,
-        rasters=tuple(rasters),
-    )
+    def distinct_values(self, enough: int) -> int:
+        """Number of distinct rows of covariates in cells with exposure; no more are counted than are enough."""
+        names = [name for raster in self.rasters for name in raster.alignment.names]
+        found = pd.DataFrame()
+        for band in self.layout.read():
+            values = band.values(names)[np.bincount(band.place, _weight(band)) > 0]
+            found = pd.concat([found, pd.DataFrame(values).dropna().drop_duplicates()]).drop_duplicates()
+            if len(found) >= enough:
+                break
+        return len(found)
 
 
-def _target(
-    polygons: Polygons, bases: Sequence[Layer], data: Data, found: Gathered
-) -> tuple[Grid | None, Layer | None]:
-    """The grid of a run, or else the first that can be made of the other rasters, to go on with."""
-    candidates: list[Layer | None] = [*bases] or [None]
+@dataclass(frozen=True)
+class Target:
+    """The polygons on the grid, and the raster that it was taken from."""
+
+    overlay: Overlay
+    base: Layer | None
+
+
+def choose_target(inputs: Inputs, polygons: Polygons, data: Data, found: Gathered) -> Target | None:
+    """The grid of a run, or else the first that can be made of the other rasters, to go on with; None without any."""
+    candidates: list[Layer | None] = [*inputs.layers] or [None]
     for base in candidates:
         try:
-            return target_grid(polygons, base, data.resolution), base
+            grid = target_grid(polygons, base, data.resolution)
         except OF_BAD_INPUT as error:
             if base is candidates[0]:
                 found.add("error", "grid", str(error), "settings" if base is None else base.file)
-    return None, None
+            continue
+        placed = found.attempt("crs", polygons.file, partial(polygons.to, grid.crs))
+        if placed is None:
+            return None
+        overlay = found.attempt("outside", polygons.file, Overlay(placed, grid).require_pairs)
+        return None if overlay is None else Target(overlay, base)
+    return None
 
 
-def _population(
-    people: Layer, grid: Grid, cells: Cells, inputs: Inputs, data: Data, found: Gathered
-) -> tuple[Raster | None, Reading | None]:
-    def read() -> tuple[Alignment, Reading]:
-        frame = inputs.polygons.frame if inputs.polygons else {}
-        layer = masked_near(people, grid)
-        totals = [float(frame[name].sum()) for name in inputs.responses]
-        reading = read_population_as(layer, grid, data.population_is, totals)
-        return align_population(layer, grid, reading.density), reading
+def overlaid(
+    inputs: Inputs, polygons: Polygons, target: Target, data: Data, found: Gathered, folder: Path, tell: Tell
+) -> Overlaid | None:
+    """Bring all rasters to the grid, and sum up what they hold under polygons; None where that cannot be."""
 
-    aligned, reading = found.attempt("population-file", people.file, read) or (None, None)
-    return _read(aligned, False, cells, "population-file", found), reading
+    def work() -> Overlaid:
+        layout = lay_out(
+            polygons,
+            inputs.responses,
+            target.overlay,
+            target.base,
+            inputs.people if target.base is inputs.people else None,
+            inputs.covariates,
+            kind="area" if data.population is None else "population",
+            population_is=data.population_is,
+            folder=folder,
+            attempt=found.attempt,
+            tell=tell,
+        )
+        return Overlaid(layout)
+
+    return found.attempt("layout", "settings", work)
 
 
-def _read(aligned: Alignment | None, is_category: bool, cells: Cells, code: str, found: Gathered) -> Raster | None:
-    if aligned is None:
-        return None
-    values = found.attempt(code, aligned.layer.file, lambda: _picked(aligned.read, aligned.grid, cells))
-    return None if values is None else Raster(aligned, is_category, values)
-
-
-def _picked(rows_of: Callable[[slice], NDArray[np.floating]], grid: Grid, cells: Cells) -> NDArray[np.float32]:
-    """Values (cells, columns) of some cells, in order, from planes (columns, rows, width) of rows."""
-    parts = []
-    for rows in grid.bands():
-        first, last = rows.start * grid.width, rows.stop * grid.width
-        here = cells[slice(*np.searchsorted(cells, [first, last]))]
-        if here.size:
-            planes = rows_of(rows)
-            parts.append(planes.reshape(len(planes), -1)[:, here - first].T.astype(np.float32))
-    return np.concatenate(parts)
+def _weight(band: Band) -> Floats:
+    """Exposure of each pair, 0 where it is unknown or negative; the covered part of a cell if all of it is unknown."""
+    if band.exposure is None:
+        return band.coverage
+    return band.coverage * np.nan_to_num(np.maximum(band.exposure, 0))[band.place]

@@ -6,7 +6,8 @@ import numpy as np
 
 from vbagg.doctor.findings import Gathered, Level
 from vbagg.doctor.layers import check_file
-from vbagg.doctor.overlaid import Overlaid, Raster
+from vbagg.doctor.overlaid import Overlaid
+from vbagg.doctor.tallies import People
 from vbagg.doctor.words import amount, held, most, number
 from vbagg.geo.files import percent, some
 
@@ -39,32 +40,27 @@ def check_people(laid: Overlaid, found: Gathered) -> None:
     _check_border(laid, people, found)
 
 
-def _check_negative(laid: Overlaid, people: Raster, found: Gathered) -> None:
-    values = people.values[:, 0]
-    negative = values < 0
-    if not negative.any():
+def _check_negative(laid: Overlaid, people: People, found: Gathered) -> None:
+    if not people.n_negative:
         return
-    lowest = int(np.nanargmin(values))
-    x, y = (float(side) for side in laid.grid.centres(laid.cells[lowest]))
-    polygons = laid.labels[np.unique(laid.pairs["polygon"][negative[laid.place]])].tolist()
+    x, y = (float(side) for side in laid.grid.centres(people.lowest_cell))
+    polygons = laid.labels[people.has_negative].tolist()
     text = (
-        f"{people.layer.path} must not be negative; it is in {number(int(negative.sum()), 'cell', 'cells')} under "
-        f"polygons {some(polygons)}, down to {values[lowest]:g} at ({x:.6g}, {y:.6g}). Declare its value for missing "
+        f"{people.layer.path} must not be negative; it is in {number(people.n_negative, 'cell', 'cells')} under "
+        f"polygons {some(polygons)}, down to {people.lowest:g} at ({x:.6g}, {y:.6g}). Declare its value for missing "
         "cells, or correct it."
     )
     found.add("error", "negative-population", text, people.layer.file, polygons)
 
 
-def _check_gaps(laid: Overlaid, people: Raster, found: Gathered) -> None:
-    coverage = laid.pairs["coverage"].to_numpy()
-    whole = laid.by_polygon(coverage)
-    gone = laid.by_polygon(coverage * people.gaps[laid.place])
+def _check_gaps(laid: Overlaid, people: People, found: Gathered) -> None:
+    whole, gone = laid.layout.covered, people.gap_area
     shares = np.divide(gone, whole, out=np.zeros_like(whole), where=whole > 0)
     bare = np.flatnonzero(shares > HALF)
     if gone.sum() <= LITTLE * whole.sum() and not bare.size:
         return
     text = (
-        f"{people.layer.file}: there is no value in {int(people.gaps.sum()):,} of {laid.cells.size:,} cells under "
+        f"{people.layer.file}: there is no value in {people.n_gaps:,} of {laid.n_cells:,} cells under "
         f"polygons, {percent(gone.sum(), whole.sum())} of their area, where nobody is taken to live"
     )
     if gone.sum() > MUCH * whole.sum() or bare.size:
@@ -74,9 +70,8 @@ def _check_gaps(laid: Overlaid, people: Raster, found: Gathered) -> None:
         found.add("advice", "missing-population", f"{text}.", people.layer.file)
 
 
-def _check_empty(laid: Overlaid, people: Raster, found: Gathered) -> None:
-    reached = np.isin(np.arange(len(laid.polygons)), laid.pairs["polygon"])
-    empty = np.flatnonzero(reached & (laid.totals == 0))
+def _check_empty(laid: Overlaid, people: People, found: Gathered) -> None:
+    empty = np.flatnonzero((laid.layout.pixels > 0) & (laid.totals == 0))
     if not empty.size:
         return
     names = laid.labels[empty].tolist()
@@ -87,12 +82,9 @@ def _check_empty(laid: Overlaid, people: Raster, found: Gathered) -> None:
     found.add("warning", "empty", text, people.layer.file, names)
 
 
-def _check_border(laid: Overlaid, people: Raster, found: Gathered) -> None:
+def _check_border(laid: Overlaid, people: People, found: Gathered) -> None:
     """People in the parts of cells that no polygon covers: abroad, or inside where the border is a coast."""
-    coverage = laid.pairs["coverage"].to_numpy()
-    covered = np.bincount(laid.place, coverage)
-    beyond = np.maximum(1 - covered, 0) * np.nan_to_num(np.maximum(people.values[:, 0], 0))
-    outside = laid.by_polygon(coverage * (beyond / covered)[laid.place])
+    outside = people.beyond
     if outside.sum() <= BORDER * laid.totals.sum():
         return
     shares = np.divide(outside, laid.totals, out=np.zeros_like(outside), where=laid.totals > 0)

@@ -53,8 +53,8 @@ def check_polygons(polygons: Polygons, responses: Sequence[str], exposure: str, 
 def check_places(laid: Overlaid, found: Gathered) -> None:
     """Look at polygons on the grid."""
     polygons, labels = laid.polygons, laid.labels
-    inside = shares_inside(polygons, laid.grid, laid.pairs)
-    reached = np.isin(np.arange(len(polygons)), laid.pairs["polygon"])
+    inside = shares_inside(polygons, laid.grid, laid.layout.covered)
+    reached = laid.layout.pixels > 0
     if not reached.all():
         out = labels[~reached].tolist()
         text = (

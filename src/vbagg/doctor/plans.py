@@ -13,7 +13,7 @@ from vbagg.doctor.findings import Gathered
 from vbagg.doctor.overlaid import Overlaid
 from vbagg.errors import did_you_mean
 from vbagg.geo.files import some
-from vbagg.geo.overlay import overlay
+from vbagg.geo.overlay import Overlay
 from vbagg.geo.polygons import Polygons, read_polygons
 
 if TYPE_CHECKING:
@@ -76,6 +76,6 @@ def check_other_polygons(laid: Overlaid, maps: Maps, found: Gathered) -> None:
         if polygons is None:
             continue
         placed = found.attempt("to", path.name, lambda polygons=polygons: polygons.to(laid.grid.crs))  # type: ignore[misc]
-        if placed is not None and overlay(placed, laid.grid).empty:
+        if placed is not None and Overlay(placed, laid.grid).is_empty:
             text = f"{path}: at least one polygon must lie on the target grid; none does. Check the CRS."
             found.add("error", "to", text, path.name)

@@ -49,6 +49,11 @@ class Inputs:
         named = data.population is not None or data.covariate or data.category
         return not named or data.resolution is not None or self.people is not None or bool(self.covariates)
 
+    @property
+    def layers(self) -> list[Layer]:
+        """The population, then the covariates."""
+        return [*([self.people] if self.people else []), *(covariate.layer for covariate in self.covariates)]
+
 
 def read_inputs(data: Data, found: Gathered) -> Inputs:
     """Open every file that the settings name."""

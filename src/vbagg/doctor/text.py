@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vbagg.doctor.words import amount, number
+from vbagg.doctor.words import amount, duration, number
 
 if TYPE_CHECKING:
     from vbagg.doctor.findings import Finding, Findings
@@ -99,7 +99,7 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         places.setdefault(_place(raster), []).append(raster["file"])
     lines += [("rasters", f"{place}: {', '.join(files)}") for place, files in places.items()]
     if cost := facts.get("fit"):
-        text = f"about {_duration(cost['cpu_seconds'])} of CPU time and {cost['bytes'] / 1e9:.1f} GB of memory"
+        text = f"about {duration(cost['cpu_seconds'])} of CPU time and {cost['bytes'] / 1e9:.1f} GB of memory"
         lines.append(("fit", f"{text} for each response ({number(cost['landmarks'], 'landmark', 'landmarks')})"))
     return lines
 
@@ -117,10 +117,3 @@ def _place(raster: Mapping[str, Any]) -> str:
 def _cell(sides: Sequence[float]) -> str:
     """Size of a cell."""
     return " x ".join(f"{side:,.0f}" if side >= 1000 else f"{side:.4g}" for side in sides)
-
-
-def _duration(seconds: float) -> str:
-    for size, name in ((3600.0, "h"), (60.0, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {name}"
-    return f"{seconds:.0f} s"

@@ -40,3 +40,11 @@ def held(polygons: Polygons, responses: Sequence[str], which: NDArray[Any]) -> s
     """What these polygons hold of each response."""
     sums = [f"{amount(polygons.frame[name].to_numpy()[which].sum())} {name}" for name in responses]
     return some(sums, quote=False) or "their totals"
+
+
+def duration(seconds: float) -> str:
+    """A time in the largest unit that leaves a number of 2 or more."""
+    for size, name in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"

@@ -21,7 +21,7 @@ from vbagg.geo.areas import Parts
 from vbagg.geo.cell_features import cell_features
 from vbagg.geo.contents import model_tags
 from vbagg.geo.files import appearing, output_folder, some
-from vbagg.geo.overlay import overlay, shares_inside
+from vbagg.geo.overlay import cells_covered, overlay, shares_inside
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
 from vbagg.geo.totals import posterior_totals
@@ -147,7 +147,7 @@ def aggregate(
             for name, values in _summary(model, totals, exposure[at], level, per).items():
                 if units.has_counts or not name.startswith("total"):
                     columns.setdefault(name, np.full(len(polygons), np.nan))[at] = values
-    covered = shares_inside(polygons, grid, pairs[known])
+    covered = shares_inside(polygons, grid, cells_covered(pairs[known], len(polygons)))
     if not columns:
         raise ValueError(
             f"{polygons.path}: polygons must lie where the grid of the model has covariates and a {prepared.exposure}; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from vbagg.geo.files import as_reason, inside_zip, require_file
 from vbagg.geo.grid import Grid
 
 IN_ARCHIVES = (".tif", ".tiff", ".img", ".asc", ".bil")
+TILE_MEMORY = 256 << 20  # bytes
+_kept: ContextVar[dict[str, Any] | None] = ContextVar("_kept", default=None)
 
 
 @dataclass(frozen=True)
@@ -87,18 +90,48 @@ def bands_of(path: str) -> list[Band]:
 @contextmanager
 def opened(path: str) -> Iterator[Any]:
     """Open a raster for reading; what goes wrong becomes one message."""
-    import rasterio
-    from rasterio.errors import NotGeoreferencedWarning, RasterioError
+    from rasterio.errors import RasterioError
 
     require_file(path, "a raster")
+    kept = _kept.get()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            dataset = rasterio.open(inside_zip(path, IN_ARCHIVES))
-        with dataset:
-            yield dataset
+        if kept is None:
+            with _open(path) as dataset:
+                yield dataset
+        else:
+            if path not in kept:
+                kept[path] = _open(path)
+            yield kept[path]
     except RasterioError as error:
         raise ValueError(f"{path} cannot be read as a raster: {as_reason(error)}. Is the file complete?") from None
+
+
+@contextmanager
+def kept_open() -> Iterator[None]:
+    """Keep rasters open that are read bit by bit: a tile that several bits share is unpacked once.
+
+    GDAL's own memory for tiles is bounded meanwhile; by default it grows with the machine's.
+    """
+    import rasterio
+
+    datasets: dict[str, Any] = {}
+    token = _kept.set(datasets)
+    try:
+        with rasterio.Env(GDAL_CACHEMAX=TILE_MEMORY):
+            yield
+    finally:
+        _kept.reset(token)
+        for dataset in datasets.values():
+            dataset.close()
+
+
+def _open(path: str) -> Any:
+    import rasterio
+    from rasterio.errors import NotGeoreferencedWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        return rasterio.open(inside_zip(path, IN_ARCHIVES))
 
 
 def _label(description: str | None, tags: dict[str, str]) -> str:

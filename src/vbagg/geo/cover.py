@@ -1,55 +1,36 @@
-"""Which polygon covers which cell of a band of rows: found band by band, so that no list of all cells is needed."""
+"""Which polygon covers which cell, as `prepare` found it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-import shapely
+import pandas as pd
 from numpy.typing import NDArray
 
-from vbagg.geo.grid import Grid
-from vbagg.geo.overlay import overlay
-from vbagg.geo.polygons import Polygons
+from vbagg.geo.prepared import Prepared
+
+Pairs = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]
 
 
-@dataclass(frozen=True, eq=False)
 class Cover:
-    """Pairs of a polygon and a cell.
+    """Pairs of a polygon and a cell that has all covariates, for any rows of the grid."""
 
-    Attributes
-    ----------
-    polygon
-        Positions of polygons.
-    cell
-        Cell numbers on the whole grid.
-    coverage
-        Share of the cell that the polygon covers.
-    """
+    def __init__(self, prepared: Prepared) -> None:
+        self._grid, self._labels = prepared.stack.grid, prepared.polygons.labels
+        self._pixels = prepared.pixels
 
-    polygon: NDArray[np.intp]
-    cell: NDArray[np.int64]
-    coverage: NDArray[np.float64]
+    def rows(self, rows: slice) -> tuple[NDArray[np.int64], Pairs]:
+        """Cells of some rows in order, each once; and their pairs: polygon, position among these cells, coverage."""
+        cell, order = self._by_cell
+        first, last = np.searchsorted(cell, [rows.start * self._grid.width, rows.stop * self._grid.width])
+        pairs = self._pixels.iloc[np.sort(order[first:last])]
+        cells, place = np.unique(pairs["cell"].to_numpy(), return_inverse=True)
+        polygon = pd.Index(self._labels).get_indexer(pairs["polygon"])
+        return cells, (polygon, place, pairs["coverage"].to_numpy())
 
-    @classmethod
-    def of_rows(cls, polygons: Polygons, grid: Grid, rows: slice) -> Cover:
-        """Cover of some rows of the grid; quick for polygons that are in the grid's CRS already."""
-        band = grid.sub(rows)
-        left, bottom, right, top = band.bounds
-        bounds = shapely.bounds(polygons.geometry)
-        near = np.flatnonzero(
-            (bounds[:, 0] < right) & (bounds[:, 1] < top) & (bounds[:, 2] > left) & (bounds[:, 3] > bottom)
-        )
-        if not near.size:
-            return cls(near, near.astype(np.int64), np.empty(0))
-        pairs = overlay(replace(polygons, frame=polygons.frame.iloc[near]), band)
-        return cls(
-            near[pairs["polygon"].to_numpy()],
-            pairs["cell"].to_numpy() + rows.start * grid.width,
-            pairs["coverage"].to_numpy(),
-        )
-
-    def at(self, cells: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
-        """Polygon, position in `cells` (ascending) and coverage of the pairs whose cell is among them."""
-        inside = np.isin(self.cell, cells)
-        return self.polygon[inside], np.searchsorted(cells, self.cell[inside]), self.coverage[inside]
+    @cached_property
+    def _by_cell(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        cell = self._pixels["cell"].to_numpy()
+        order = np.argsort(cell, kind="stable")
+        return cell[order], order

@@ -108,18 +108,14 @@ def _predict(
 ) -> None:
     """Fill all maps; counts that match totals follow in a second walk over the finished expected counts."""
     grid = prepared.stack.grid
-    polygons = prepared.polygons.to(grid.crs)
+    cover = Cover(prepared)
     matching = None if observed is None else TotalMatching(observed)
     rates = CellRates(model, prepared)
     began: set[str] = set()
     for rows in grid.bands(CELLS_PER_BAND):
-        own = Cover.of_rows(polygons, grid, rows)
-        cells = np.unique(own.cell)
-        features, exposure = cell_features(prepared, cells)
-        known = features.notna().all(axis=1).to_numpy()
-        cells = cells[known]
+        cells, pairs = cover.rows(rows)
         if len(cells):
-            maps = _values(contents, rates, cells, features[known], exposure[known])
+            maps = _values(contents, rates, cells, *cell_features(prepared, cells))
             for name, values in maps.items():
                 if name not in began:
                     writer.add(name, contents.description(name))
@@ -127,7 +123,7 @@ def _predict(
                 writer.write(name, rows, _raster(rows, grid.width, cells, values))
             if matching is not None:
                 _require_positive(maps["expected_count"])
-                matching.add(*own.at(cells), maps["expected_count"])
+                matching.add(*pairs, maps["expected_count"])
         report({"rows": rows.stop, "of": grid.height})
     if not began:
         raise ValueError(
@@ -135,7 +131,7 @@ def _predict(
             "Check that polygons and rasters overlap."
         )
     if matching is not None:
-        _match(matching, polygons, contents, writer)
+        _match(matching, prepared.polygons, cover, contents, writer)
 
 
 def _values(
@@ -157,20 +153,19 @@ def _raster(rows: slice, width: int, cells: NDArray[np.int64], values: Floats) -
     return raster.reshape(-1, width)
 
 
-def _match(matching: TotalMatching, polygons: Polygons, contents: Contents, writer: RowWriter) -> None:
+def _match(matching: TotalMatching, polygons: Polygons, cover: Cover, contents: Contents, writer: RowWriter) -> None:
     """Map the expected counts once more, times the factors of cells."""
     factor, miss = matching.solve()
     _warn_of_misses(polygons, matching.observed, miss)
     grid = writer.grid
     writer.add(MATCHED, contents.description(MATCHED))
     for rows in grid.bands(CELLS_PER_BAND):
-        own = Cover.of_rows(polygons, grid, rows)
-        if not len(own.cell):
+        cells, pairs = cover.rows(rows)
+        if not len(cells):
             continue
         expected = writer.read("expected_count", rows).ravel()
-        cells = np.unique(own.cell)
         counts = expected[cells - rows.start * grid.width].astype(np.float64)
-        counts *= matching.of_cells(factor, *own.at(cells), len(cells))
+        counts *= matching.of_cells(factor, *pairs, len(cells))
         writer.write(MATCHED, rows, _raster(rows, grid.width, cells, counts))
 
 

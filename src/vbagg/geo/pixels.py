@@ -1,133 +1,176 @@
-"""The table of pixels: every cell under a polygon, with its weight, its place and its covariates."""
+"""The table of pixels: every cell under a polygon, with its weight, its place and its covariates.
+
+Bands of rows come in the order of the grid, and the table is sorted by polygon: pixels go through a scratch file, in
+which each polygon has its place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from vbagg.geo.files import percent
-from vbagg.geo.gaps import Cells, Filled, Group, fill
+from vbagg.geo.files import appearing, percent
+from vbagg.geo.gaps import Filling
 from vbagg.geo.grid import Floats
+from vbagg.geo.layout import Band, Layout
 from vbagg.geo.polygons import Polygons
-from vbagg.geo.rasters import Layer
+from vbagg.geo.records import Records
 from vbagg.geo.stack import Planes, Stack
 
 
 @dataclass(frozen=True)
-class PixelTable:
-    """Pixels, and what their cells hold once gaps are dealt with.
+class Written:
+    """What was written.
 
     Attributes
     ----------
-    frame
-        The table, as in `Prepared`.
-    cells
-        Numbers of all cells under polygons, each once and in order.
-    exposure
-        Exposure of these cells: 0 where it is missing.
-    filled
-        Covariates of these cells.
+    stack
+        All layers, with what was filled in under polygons.
+    totals
+        Exposure of each polygon in the table.
     notes
-        What was done, in sentences.
+        What was left out, in sentences.
     """
 
-    frame: pd.DataFrame
-    cells: Cells
-    exposure: Floats
-    filled: Filled
+    stack: Stack
+    totals: Floats
     notes: tuple[str, ...]
 
 
-def pixel_table(
-    polygons: Polygons, pairs: pd.DataFrame, raw: Stack, groups: Sequence[Group], missing: str, people: Layer | None
-) -> PixelTable:
-    """List the pixels of each polygon.
+def check_exposure(layout: Layout) -> tuple[str, ...]:
+    """Refuse a population that is negative, or 0 everywhere, under polygons; notes on where it is missing."""
+    if layout.people is None:
+        return ()
+    people = layout.people.layer
+    gaps = negative = 0
+    first, found = None, False
+    for band in layout.read():
+        exposure = band.exposure
+        assert exposure is not None
+        gaps += int(np.isnan(exposure).sum())
+        below = np.flatnonzero(exposure < 0)
+        negative += below.size
+        found = found or bool(np.nan_to_num(exposure).any())
+        if below.size and first is None:
+            polygon = band.polygon[np.flatnonzero(band.place == below[0])[0]]
+            first = band.cells[below[0]], exposure[below[0]], polygon
+    if first is not None:
+        cell, value, polygon = first
+        x, y = (float(side) for side in layout.grid.centres(cell))
+        raise ValueError(
+            f"{people.path} must not be negative; got {value:g} at ({x:.6g}, {y:.6g}) in polygon "
+            f"{layout.polygons.labels[polygon]!r}, the first of {negative:,} such cells. "
+            "Declare its value for missing cells."
+        )
+    if not found:
+        raise ValueError(f"{people.path} must hold people under the polygons; it holds none. Check its extent and CRS.")
+    missing = f"no value in {gaps:,} of {layout.n_cells:,} cells under polygons, which counted as zero people"
+    return (f"{people.file}: {missing}.",) if gaps else ()
+
+
+def write_pixels(layout: Layout, filling: Filling, stack: Path, table: Path) -> Written:
+    """Write all layers with their gaps filled, and the table of pixels.
 
     Parameters
     ----------
-    polygons, pairs
-        Polygons and their overlay with the grid.
-    raw
-        Covariates on the grid, with gaps, and the exposure as the last layer.
-    groups, missing
-        The covariates by file, and what becomes of their gaps.
-    people
-        The population raster, if the exposure comes from one, for messages.
+    layout, filling
+        Polygons and layers, and what becomes of gaps.
+    stack, table
+        Files to write: a GeoTIFF, and Parquet with the columns that `Prepared` has.
     """
-    cells, place = np.unique(pairs["cell"].to_numpy(), return_inverse=True)
-    kind = raw.names[-1]
-    exposure, notes = _exposure(polygons, pairs, raw, cells, people)
-    within = np.bincount(place, weights=pairs["coverage"], minlength=cells.size) * exposure
-    filled = fill(raw, groups, cells, within, missing, kind)
-    km = raw.grid.kilometres(cells)
-    frame = pd.DataFrame(
-        {
-            "polygon": polygons.frame[polygons.id].take(pairs["polygon"]).array,
-            "cell": pairs["cell"].to_numpy(),
-            "coverage": pairs["coverage"].to_numpy(),
-            "weight": pairs["coverage"].to_numpy() * exposure[place],
-            "x": km[place, 0],
-            "y": km[place, 1],
-            **{name: column[place] for name, column in zip(filled.names, filled.values.T, strict=True)},
-        }
-    )
-    whole = np.isfinite(filled.values.sum(axis=1))[place]
-    if not whole.all():
-        lost = percent(frame["weight"][~whole].sum(), frame["weight"].sum())
-        notes += (
-            f"{np.count_nonzero(~whole):,} of {whole.size:,} pixels lack a covariate and were left out, "
-            f"with {lost} of the {kind}.",
-        )
-        frame = frame[whole].reset_index(drop=True)
-    return PixelTable(frame, cells, exposure, filled, (*filled.notes, *notes))
-
-
-def write_filled(path: Path, raw: Stack, table: PixelTable) -> Stack:
-    """Write the final stack: the raw layers, with what was filled in under polygons."""
-    filled = table.filled
-    names = (*filled.names, raw.names[-1])
-    source = {name: band for band, name in enumerate(raw.names)}
+    covariates = filling.names
+    scratch = Records(layout.stack.path.with_name("pixels.bin"), _row_type(covariates))
+    next_place = np.cumsum(layout.pixels) - layout.pixels
 
     def rows_of(rows: slice) -> Planes:
-        planes = raw.read(rows)
-        result = np.stack([planes[source[filled.indicators.get(name, name)]] for name in names])
-        for band, name in enumerate(names):
-            if name in filled.indicators:
-                result[band][~np.isnan(result[band])] = 0
-        first, last = rows.start * raw.grid.width, rows.stop * raw.grid.width
-        here = slice(*np.searchsorted(table.cells, [first, last]))
-        flat = result.reshape(len(names), -1)
-        cells = table.cells[here] - first
-        flat[-1, cells] = table.exposure[here]
-        changed = filled.changed[here]
-        flat[:-1, cells[changed]] = filled.values[here][changed].T
-        return result
+        band = layout.band(rows)
+        values, changed = filling.filled(band)
+        exposure = np.zeros(0) if band.exposure is None else np.nan_to_num(band.exposure)
+        polygons, sizes = np.unique(band.polygon, return_counts=True)
+        scratch.write(_rows(band, exposure, values, covariates), next_place[polygons], sizes)
+        next_place[polygons] += sizes
+        return _filled_planes(band, filling, exposure, values, changed)
 
-    return Stack.write(path, raw.grid, names, rows_of)
+    written = Stack.write(stack, layout.grid, (*covariates, layout.kind), rows_of, bands=layout.bands)
+    totals, notes = _write_table(table, scratch, layout, covariates)
+    return Written(written, totals, notes)
 
 
-def _exposure(
-    polygons: Polygons, pairs: pd.DataFrame, raw: Stack, cells: Cells, people: Layer | None
+def _row_type(covariates: Sequence[str]) -> np.dtype[Any]:
+    numbers = ("coverage", "weight", "x", "y")
+    return np.dtype(
+        [
+            ("polygon", np.int32),
+            ("cell", np.int64),
+            *((name, np.float64) for name in numbers),
+            *((name, np.float32) for name in covariates),
+        ]
+    )
+
+
+def _rows(band: Band, exposure: Floats, values: NDArray[np.float32], covariates: Sequence[str]) -> NDArray[Any]:
+    """Pixels of a band, sorted by polygon and cell."""
+    rows = np.empty(band.cell.size, dtype=_row_type(covariates))
+    if rows.size:
+        km = band.stack.grid.kilometres(band.cells)
+        rows["polygon"], rows["cell"], rows["coverage"] = band.polygon, band.cell, band.coverage
+        rows["weight"] = band.coverage * exposure[band.place]
+        rows["x"], rows["y"] = km[band.place].T
+        for name, column in zip(covariates, values.T, strict=True):
+            rows[name] = column[band.place]
+    return rows
+
+
+def _filled_planes(
+    band: Band, filling: Filling, exposure: Floats, values: NDArray[np.float32], changed: NDArray[np.bool_]
+) -> Planes:
+    """All layers on the rows of a band: as they were aligned, with what was filled in under polygons."""
+    names = (*filling.names, band.stack.names[-1])
+    planes = np.stack([band.planes[band.stack.names.index(filling.indicators.get(name, name))] for name in names])
+    for plane, name in zip(planes, names, strict=True):
+        if name in filling.indicators:
+            plane[~np.isnan(plane)] = 0
+    flat = planes.reshape(len(names), -1)
+    cells = band.cells - band.rows.start * band.stack.grid.width
+    flat[-1, cells] = exposure
+    flat[:-1, cells[changed]] = values[changed].T
+    return planes
+
+
+def _write_table(
+    path: Path, scratch: Records, layout: Layout, covariates: Sequence[str]
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Exposure of each cell: 0 where it is missing, never negative, and not 0 everywhere."""
-    exposure = raw.at(cells, raw.names[-1:])[:, 0].astype(np.float64)
-    gaps = np.isnan(exposure)
-    exposure[gaps] = 0.0
-    if people is None:
-        return exposure, ()
-    for cell in np.flatnonzero(exposure < 0):
-        position = pairs["polygon"][pairs["cell"] == cells[cell]].iloc[0]
-        x, y = (float(side) for side in raw.grid.centres(cells[cell]))
-        raise ValueError(
-            f"{people.path} must not be negative; got {exposure[cell]:g} at ({x:.6g}, {y:.6g}) in polygon "
-            f"{polygons.labels[position]!r}, the first of {np.count_nonzero(exposure < 0):,} such cells. "
-            "Declare its value for missing cells."
-        )
-    if not exposure.any():
-        raise ValueError(f"{people.path} must hold people under the polygons; it holds none. Check its extent and CRS.")
-    missing = f"no value in {gaps.sum():,} of {gaps.size:,} cells under polygons, which counted as zero people"
-    return exposure, (f"{people.file}: {missing}.",) if gaps.any() else ()
+    """Write the pixels that have all covariates; exposure of each polygon, and a note on what was left out."""
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetWriter
+
+    n = len(layout.polygons)
+    totals, whole, without = np.zeros(n), 0.0, 0
+    schema = pa.Schema.from_pandas(_frame(np.empty(0, scratch.dtype), layout.polygons), preserve_index=False)
+    with appearing(path) as part, ParquetWriter(part, schema) as writer:
+        for rows in scratch.chunks(int(layout.pixels.sum())):
+            known = np.isfinite(sum((rows[name] for name in covariates), np.zeros(rows.size, np.float32)))
+            whole += float(rows["weight"].sum())
+            without += int(np.count_nonzero(~known))
+            rows = rows if known.all() else rows[known]
+            totals += np.bincount(rows["polygon"], rows["weight"], n)
+            writer.write_table(pa.Table.from_pandas(_frame(rows, layout.polygons), schema=schema, preserve_index=False))
+    if not without:
+        return totals, ()
+    lost = percent(whole - totals.sum(), whole)
+    return totals, (
+        f"{without:,} of {layout.pixels.sum():,} pixels lack a covariate and were left out, "
+        f"with {lost} of the {layout.kind}.",
+    )
+
+
+def _frame(rows: NDArray[Any], polygons: Polygons) -> pd.DataFrame:
+    """Pixels as a table that names each polygon by its id."""
+    ids = polygons.frame[polygons.id].take(rows["polygon"]).array
+    return pd.DataFrame({name: ids if name == "polygon" else rows[name] for name in rows.dtype.fields or ()})

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from vbagg.errors import unknown_name
-from vbagg.geo.align import Alignment, align_population
-from vbagg.geo.covariates import File, Files, align, masked_near, open_covariates, open_one
+from vbagg.geo.bands import kept_open
+from vbagg.geo.covariates import File, Files, open_covariates, open_one
 from vbagg.geo.files import output_folder, plural, some
-from vbagg.geo.gaps import POLICIES, Group
-from vbagg.geo.grid import Grid
-from vbagg.geo.overlay import overlay, shares_inside
-from vbagg.geo.pixels import pixel_table, write_filled
+from vbagg.geo.gaps import POLICIES, Group, plan_filling
+from vbagg.geo.grid import Floats, Grid
+from vbagg.geo.layout import Layout, lay_out
+from vbagg.geo.overlay import Overlay, shares_inside
+from vbagg.geo.pixels import check_exposure, write_pixels
 from vbagg.geo.polygons import Polygons, read_polygons
-from vbagg.geo.population import READINGS, read_population_as
-from vbagg.geo.prepared import STACK, Prepared
-from vbagg.geo.stack import Planes, Stack
-from vbagg.geo.target import target_grid
+from vbagg.geo.population import READINGS
+from vbagg.geo.prepared import PIXELS, STACK, Prepared
+from vbagg.geo.target import require_manageable, target_grid
 
 __all__ = ["Prepared", "prepare"]
 
@@ -44,6 +42,7 @@ def prepare(
     missing: str = "nearest",
     folder: File,
     progress: Callable[[str], None] | None = None,
+    layout: Layout | None = None,
 ) -> Prepared:
     """Read polygons and rasters, align them, and list the pixels of each polygon.
 
@@ -66,71 +65,88 @@ def prepare(
     missing
         `"nearest"`, `"drop"` or `"median"`: what becomes of missing covariates, see `fill`.
     folder
-        Where the aligned layers are written. `Prepared.save` puts the rest beside them.
+        Where the aligned layers and the table of pixels are written. `Prepared.save` puts the rest beside them.
     progress
         Called with a few words before each step.
+    layout
+        What the check made of the same inputs. By default it is made here.
+
+    Notes
+    -----
+    Everything is read and written in bands of rows, so that memory does not grow with the rasters or the pixels. More
+    pixels than a fit can hold are refused before any raster is read.
     """
     for name, value, known in (("missing", missing, POLICIES), ("population_is", population_is, READINGS)):
         if value not in known:
             raise unknown_name(name, value, known)
     tell = progress or (lambda text: None)
     responses = (response,) if isinstance(response, str) else tuple(response)
-    tell("reading polygons")
-    shapes = read_polygons(polygons, id, layer, responses)
     exposure = "area" if population is None else "population"
-    for name in (shapes.id, *responses):
-        if name.lower() == exposure:
-            raise ValueError(f"{shapes.path}: an id or a response must not be called {name!r}. Rename the column.")
-    tell("reading rasters")
-    people = None if population is None else open_one(population)
-    inputs = open_covariates(covariates, categories)
-    base = people or next((covariate.layer for covariate in inputs), None)
-    target = target_grid(shapes, base, resolution, grid)
-    tell("overlaying polygons")
-    placed = shapes.to(target.crs)
-    pairs = overlay(placed, target)
-    notes = [*placed.notes, *_placement(placed, target, pairs)]
-    tell("reading rasters")
-    aligned = [align(covariate, target) for covariate in inputs]
-    if people is not None:
-        people = masked_near(people, target)
-        reading = read_population_as(people, target, population_is, [shapes.frame[name].sum() for name in responses])
-        aligned.append(replace(align_population(people, target, reading.density), names=("population",)))
-        notes.append(reading.note)
-    notes += [note for one in aligned for note in (*one.layer.notes, one.note) if note]
+    with output_folder(folder) as out, TemporaryDirectory(prefix=".layout-", dir=out) as scratch, kept_open():
+        if layout is None:
+            tell("reading polygons")
+            shapes = read_polygons(polygons, id, layer, responses)
+            for name in (shapes.id, *responses):
+                if name.lower() == exposure:
+                    raise ValueError(
+                        f"{shapes.path}: an id or a response must not be called {name!r}. Rename the column."
+                    )
+            tell("reading rasters")
+            people = None if population is None else open_one(population)
+            inputs = open_covariates(covariates, categories)
+            base = people or next((covariate.layer for covariate in inputs), None)
+            target = target_grid(shapes, base, resolution, grid)
+            require_manageable(shapes, target)
+            tell("overlaying polygons")
+            overlay = Overlay(shapes.to(target.crs), target).require_pairs()
+            layout = lay_out(
+                shapes, responses, overlay, base, people, inputs,
+                kind=exposure, population_is=population_is, folder=Path(scratch), tell=tell,
+            )  # fmt: skip
+        made = _prepared(layout, missing, Path(scratch), tell)
+        stack = replace(made.stack, path=made.stack.path.replace(out / STACK))
+        return replace(made, stack=stack, table=made.table.replace(out / PIXELS))
+
+
+def _prepared(layout: Layout, missing: str, folder: Path, tell: Callable[[str], None]) -> Prepared:
+    """Fill gaps, and write layers and pixels."""
+    tell("filling gaps")
+    gone = check_exposure(layout)
     groups = [
-        Group(one.layer.file, one.layer.name, one.names, covariate.is_category)
-        for one, covariate in zip(aligned, inputs, strict=False)
+        Group(one.alignment.layer.file, one.alignment.layer.name, one.alignment.names, one.is_category)
+        for one in layout.covariates
     ]
-    with output_folder(folder) as out:
-        raw = _write_raw(out / ".unfilled.tif", target, aligned, exposure, tell)
-        try:
-            tell("filling gaps")
-            table = pixel_table(placed, pairs, raw, groups, missing, people)
-            shapes, more = _with_totals(shapes, table.frame, exposure)
-            tell("writing layers")
-            stack = write_filled(out / STACK, raw, table)
-        finally:
-            raw.path.unlink(missing_ok=True)
+    filling = plan_filling(layout.stack, groups, layout.read, missing, layout.kind)
+    tell("writing layers")
+    written = write_pixels(layout, filling, folder / STACK, folder / PIXELS)
+    shapes, more = _with_totals(layout.polygons, written.totals, layout.kind)
     return Prepared(
         polygons=shapes,
-        stack=stack,
-        pixels=table.frame,
-        covariates=table.filled.names,
-        responses=responses,
-        notes=(*notes, *table.notes, *more),
-        exposure=exposure,
+        stack=written.stack,
+        table=folder / PIXELS,
+        covariates=filling.names,
+        responses=layout.responses,
+        notes=(*_notes(layout), *filling.notes, *gone, *written.notes, *more),
+        exposure=layout.kind,
     )
 
 
-def _placement(polygons: Polygons, grid: Grid, pairs: pd.DataFrame) -> list[str]:
+def _notes(layout: Layout) -> list[str]:
+    """What was done to polygons and rasters to bring them together."""
+    aligned = [*(one.alignment for one in layout.covariates), *([layout.people] if layout.people else [])]
+    return [
+        *layout.placed.notes,
+        *_placement(layout),
+        *([layout.reading.note] if layout.reading else []),
+        *(note for one in aligned for note in (*one.layer.notes, one.note) if note),
+    ]
+
+
+def _placement(layout: Layout) -> list[str]:
     """Notes on polygons that lie outside the grid, in whole or in part."""
-    if pairs.empty:
-        raise ValueError(
-            f"{polygons.path}: at least one polygon must lie on the target grid; none does. Check the CRS."
-        )
-    inside = shares_inside(polygons, grid, pairs)
-    reached = np.isin(np.arange(len(polygons)), pairs["polygon"])
+    polygons = layout.placed
+    inside = shares_inside(polygons, layout.grid, layout.covered)
+    reached = layout.pixels > 0
     notes = []
     for which, what in (
         (~reached, "no cell of the target grid is covered by"),
@@ -142,28 +158,8 @@ def _placement(polygons: Polygons, grid: Grid, pairs: pd.DataFrame) -> list[str]
     return notes
 
 
-def _write_raw(
-    path: Path, grid: Grid, aligned: Sequence[Alignment], exposure: str, tell: Callable[[str], None]
-) -> Stack:
-    """Write all layers on the target grid as they are, with the exposure last."""
-
-    def rows_of(rows: slice) -> Planes:
-        tell(f"aligning rasters: row {rows.stop:,} of {grid.height:,}")
-        planes = [one.read(rows) for one in aligned]
-        if exposure == "area":
-            planes.append(grid.areas(rows)[None].astype(np.float32))
-        return np.concatenate(planes)
-
-    names = [name for one in aligned for name in one.names]
-    if exposure == "area":
-        names.append(exposure)
-    return Stack.write(path, grid, names, rows_of, packed=False)
-
-
-def _with_totals(polygons: Polygons, pixels: pd.DataFrame, exposure: str) -> tuple[Polygons, list[str]]:
+def _with_totals(polygons: Polygons, totals: Floats, exposure: str) -> tuple[Polygons, list[str]]:
     """Polygons with their exposure as a column, and notes on those that have none."""
-    position = pd.Index(polygons.labels).get_indexer(pixels["polygon"])
-    totals = np.bincount(position, weights=pixels["weight"], minlength=len(polygons))
     frame, notes = polygons.frame, []
     for name in [name for name in frame if name.lower() == exposure]:
         frame = frame.rename(columns={name: f"{name}_given"})

@@ -36,10 +36,8 @@ class Prepared:
         With their responses, and a column `population` (people) or `area` (square kilometres) found by the overlay.
     stack
         Covariates, and the population if there is one, on the target grid; gaps under polygons are filled.
-    pixels
-        One row for each cell that a polygon covers: `polygon` (id), `cell` (number), `coverage` (part of the cell in
-        the polygon), `weight` (coverage times population, or times area in square kilometres), `x` and `y` (kilometres
-        on an equal-area map), and the covariates.
+    table
+        Parquet file with the pixels, sorted by polygon and cell.
     covariates, responses
         Names of columns of `pixels`, and of `polygons`.
     notes
@@ -50,11 +48,29 @@ class Prepared:
 
     polygons: Polygons
     stack: Stack
-    pixels: pd.DataFrame
+    table: Path
     covariates: tuple[str, ...]
     responses: tuple[str, ...]
     notes: tuple[str, ...]
     exposure: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_written", self.table.stat().st_mtime_ns)
+
+    @cached_property
+    def pixels(self) -> pd.DataFrame:
+        """One row for each cell that a polygon covers.
+
+        Columns: `polygon` (id), `cell` (number), `coverage` (part of the cell in the polygon), `weight` (coverage times
+        population, or times area in square kilometres), `x` and `y` (kilometres on an equal-area map), and the
+        covariates.
+        """
+        try:
+            if self.table.stat().st_mtime_ns != self._written:  # type: ignore[attr-defined]
+                raise ValueError(f"{self.table.name} was written again since; prepare other data into other folders")
+            return pd.read_parquet(self.table)
+        except Exception as error:  # pyarrow's many kinds
+            raise _unreadable(self.table.parent, error) from error
 
     def bags(self) -> Bags:
         """Pixels grouped by polygon, in the order of the polygons; those without any weight are left out."""
@@ -88,12 +104,10 @@ class Prepared:
         """Write everything into a folder, which is created if need be."""
         frame, path = self.polygons.frame, Path(folder)
         with output_folder(path), ExitStack() as files:
-            document, pixels, polygons = (
-                files.enter_context(appearing(path / name)) for name in (DOCUMENT, PIXELS, POLYGONS)
-            )
-            if self.stack.path.resolve() != (path / STACK).resolve():
-                shutil.copyfile(self.stack.path, files.enter_context(appearing(path / STACK)))
-            self.pixels.to_parquet(pixels, index=False)
+            document, polygons = (files.enter_context(appearing(path / name)) for name in (DOCUMENT, POLYGONS))
+            for own, name in ((self.stack.path, STACK), (self.table, PIXELS)):
+                if own.resolve() != (path / name).resolve():
+                    shutil.copyfile(own, files.enter_context(appearing(path / name)))
             _write_polygons(frame, polygons)
             document.write_text(json.dumps(self._document(), indent=1))
 
@@ -114,14 +128,14 @@ class Prepared:
                     _read_polygons(path / POLYGONS, about), about["id"], about["path"], tuple(about["notes"])
                 ),
                 stack=Stack.open(path / STACK),
-                pixels=pd.read_parquet(path / PIXELS),
+                table=_parquet(path / PIXELS),
                 covariates=tuple(document["covariates"]),
                 responses=tuple(document["responses"]),
                 notes=tuple(document["notes"]),
                 exposure=document["exposure"],
             )
         except Exception as error:  # whatever files that `save` did not write lead to
-            raise ValueError(f"{path} cannot be read as prepared data: {one_line(error)}. Prepare it again.") from error
+            raise _unreadable(path, error) from error
 
     def _document(self) -> dict[str, Any]:
         frame = self.polygons.frame
@@ -146,6 +160,18 @@ class Prepared:
         position = pd.Index(self.polygons.labels).get_indexer(self.pixels["polygon"])
         totals = np.bincount(position, weights=self.pixels["weight"], minlength=len(self.polygons))
         return self.polygons.labels[totals > 0].tolist()
+
+
+def _parquet(path: Path) -> Path:
+    """The file, whose description can be read."""
+    from pyarrow.parquet import read_schema
+
+    read_schema(path)
+    return path
+
+
+def _unreadable(folder: Path, error: Exception) -> ValueError:
+    return ValueError(f"{folder} cannot be read as prepared data: {one_line(error)}. Prepare it again.")
 
 
 def _write_polygons(frame: gpd.GeoDataFrame, path: Path) -> None:

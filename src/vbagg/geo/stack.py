@@ -54,11 +54,16 @@ class Stack:
         names: Sequence[str],
         rows_of: Callable[[slice], Planes],
         packed: bool = True,
+        bands: Sequence[slice] | None = None,
     ) -> Stack:
-        """Write the planes (k, rows, width) that `rows_of` gives for slices of rows, one slice at a time."""
+        """Write the planes (k, rows, width) that `rows_of` gives for slices of rows, one slice at a time.
+
+        By default these are as many rows as fit into memory.
+        """
         target = Path(path)
+        bands = bands or tuple(grid.bands(max(BAND_NUMBERS // max(1, len(names)), TILE_ROWS * grid.width)))
         with appearing(target) as part, _created(part, grid, names, packed) as dataset:
-            for rows in grid.bands(max(BAND_NUMBERS // max(1, len(names)), TILE_ROWS * grid.width)):
+            for rows in bands:
                 dataset.write(rows_of(rows), window=_window(rows, grid))
         return cls(target, grid, tuple(names))
 

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import shapely
 
 from vbagg.geo.files import one_line
 from vbagg.geo.grid import Bounds, Grid, crs_name, crs_title, is_geographic, transformer, unit
@@ -14,6 +15,10 @@ from vbagg.geo.polygons import Polygons
 from vbagg.geo.rasters import Layer, open_layers
 
 MOST_CELLS = 2_000_000_000
+MOST_PIXELS = 50_000_000
+"""Cells under polygons, each counted for each polygon: a fit holds them all, and needs 12 GB or more for so many."""
+ENOUGH_PIXELS = 2_000_000
+"""Pixels that a fit takes in its stride; the advised resolution gives about so many."""
 
 
 def target_grid(
@@ -55,7 +60,8 @@ def target_grid(
     if chosen.n_cells > MOST_CELLS:
         raise ValueError(
             f"the target grid must have at most {MOST_CELLS:,} cells; got {chosen.height:,} x {chosen.width:,}. "
-            f"Choose a larger `resolution`, which is in the units of {_units(chosen.crs)}."
+            f"Choose a larger `resolution`, such as {coarser(chosen, chosen.n_cells, MOST_CELLS):g}, which is in the "
+            f"units of {_units(chosen.crs)}."
         )
     left, bottom, right, top = polygons.to(chosen.crs).bounds
     if resolution is not None and resolution > max(right - left, top - bottom):
@@ -69,6 +75,36 @@ def target_grid(
 def _units(crs: str) -> str:
     """A CRS with the name of its units, for messages."""
     return f"{crs_title(crs)} ({'degrees' if is_geographic(crs) else 'metres' if unit(crs) == 1 else 'not metres'})"
+
+
+def expected_pixels(polygons: Polygons, grid: Grid) -> float:
+    """About how many cells polygons cover, by their area on the grid's map."""
+    across, down = grid.resolution
+    inside = shapely.clip_by_rect(polygons.on(grid).geometry, *grid.bounds)
+    return float(shapely.area(inside).sum() / (across * down))
+
+
+def coarser(grid: Grid, number: float, most: float) -> float:
+    """Size of square cells, with two digits, of which there are at most so many where the grid has another number."""
+    across, down = grid.resolution
+    exact = math.sqrt(across * down * number / most)
+    digit = 10.0 ** (math.floor(math.log10(exact)) - 1)
+    return float(f"{math.ceil(exact / digit) * digit:.2g}")
+
+
+def require_manageable(polygons: Polygons, grid: Grid) -> float:
+    """About how many pixels there will be; more than a fit can hold are refused, with a resolution that would do."""
+    pixels = expected_pixels(polygons, grid)
+    if pixels <= MOST_PIXELS:
+        return pixels
+    resolution = coarser(grid, pixels, ENOUGH_PIXELS)
+    across, down = grid.resolution
+    fewer = pixels * across * down / resolution**2
+    raise ValueError(
+        f"{polygons.path}: at most {MOST_PIXELS:,} cells of the grid can lie in polygons, since a fit holds them all; "
+        f"about {pixels:,.0f} cells of {across:.4g} x {down:.4g} do. Use larger ones: `--resolution {resolution:g}` "
+        f"(in the units of {_units(grid.crs)}) would give about {fewer:,.0f}."
+    )
 
 
 def _cropped(polygons: Polygons, layer: Layer) -> Grid:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from vbagg.workflow.progress import TimeLeft
+from vbagg.workflow.time_left import TimeLeft
 
 
 @contextmanager

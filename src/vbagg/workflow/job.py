@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ from vbagg.workflow.given import GIVEN, Given, require_whole
 from vbagg.workflow.progress import Shown, showing
 from vbagg.workflow.run import Run, carry_out, require
 from vbagg.workflow.settings import Settings, from_words
-from vbagg.workflow.stages import STAGES, check_settings
+from vbagg.workflow.shared import SharedLayout
+from vbagg.workflow.stages import PREPARED, STAGES, check_settings
 
 if TYPE_CHECKING:
     from vbagg.doctor import Findings
@@ -76,8 +78,9 @@ def carry_out_stages(
     given: Given | None = None,
 ) -> Run:
     """Carry out these stages one after the other, with what was given as objects."""
-    job = Run(settings, RunFolder(out), shown.tell, command, shown.step)
-    with job.folder.in_use():
+    folder = RunFolder(out)
+    with folder.in_use(), SharedLayout(out) as shared:
+        job = Run(settings, folder, shown.tell, command, shown.step, shared)
         if given is not None:
             given.write()
         require_whole(settings)
@@ -85,4 +88,6 @@ def carry_out_stages(
             require(job, STAGES[name])
             shown.begin(name)
             shown.end(carry_out(job, STAGES[name], force))
-    return job
+            if STAGES[name] is PREPARED:
+                shared.drop()
+    return replace(job, shared=None)

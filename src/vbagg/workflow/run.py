@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vbagg.geo.prepare import Prepared
     from vbagg.models.vbagg import VBAgg
     from vbagg.validate import Validation
+    from vbagg.workflow.shared import SharedLayout
 
 LONGEST_SHOWN = 160
 Tell = Callable[..., None]
@@ -37,7 +38,7 @@ Tell = Callable[..., None]
 
 @dataclass(frozen=True)
 class Run:
-    """Settings, the folder they are carried out in, and whom to tell of progress."""
+    """Settings, the folder they are carried out in, whom to tell of progress, and what stages hand on to each other."""
 
     settings: Settings
     folder: RunFolder
@@ -45,6 +46,7 @@ class Run:
     command: str = ""
     step: Callable[[str], None] = lambda text: None
     """Takes a part of a stage that is finished, in words."""
+    shared: SharedLayout | None = None
 
     def findings(self) -> Findings | None:
         """What the check found, None if it was left out."""

@@ -18,17 +18,36 @@ if TYPE_CHECKING:
     from vbagg.models.vbagg import VBAgg
 
 
-def check_settings(settings: Settings) -> Findings:
-    """Look at the inputs of a run and at what is planned with them."""
+def check_settings(settings: Settings, announce: Callable[[str], None] = lambda text: None) -> Findings:
+    """Look at the inputs of a run and at what is planned with them; work that takes long is announced."""
     from vbagg import doctor
 
-    return doctor.check(settings.data, settings.model, settings.validation, settings.maps)
+    return doctor.check(settings.data, settings.model, settings.validation, settings.maps, announce)
+
+
+def _examined(run: Run) -> Findings:
+    """The same; what was laid out for it is left for the next stage, if there is a place for it."""
+    from vbagg import doctor
+
+    if run.shared is None:
+        return check_settings(run.settings, run.tell)
+    chosen = run.settings
+    findings, run.shared.layout = doctor.examine(
+        chosen.data,
+        chosen.model,
+        chosen.validation,
+        chosen.maps,
+        folder=run.shared.folder(),
+        announce=run.folder.log,
+        tell=run.tell,
+    )
+    return findings
 
 
 def _check(run: Run, folder: Path) -> None:
     from vbagg.geo.files import plural
 
-    findings = check_settings(run.settings)
+    findings = _examined(run)
     for finding in findings.warnings:
         warnings.warn(finding.text, DataWarning, stacklevel=2)
     if findings.errors:
@@ -39,14 +58,14 @@ def _check(run: Run, folder: Path) -> None:
 
 
 def _prepare(run: Run, folder: Path) -> None:
-    from vbagg import geo
+    from vbagg.geo.prepare import prepare
 
     data = run.settings.data
     if data.polygons is None:
         raise ValueError("Polygons are missing. Name the file with `--polygons`, or `polygons` in [data].")
     if not data.response:
         raise ValueError("A response is missing. Name the column with the totals by `--response`.")
-    prepared = geo.prepare(
+    prepared = prepare(
         data.polygons,
         data.id,
         data.response,
@@ -59,6 +78,7 @@ def _prepare(run: Run, folder: Path) -> None:
         missing=data.missing,
         folder=folder,
         progress=run.tell,
+        layout=None if run.shared is None else run.shared.layout,
     )
     prepared.save(folder)
     for note in prepared.notes:

@@ -1,0 +1,319 @@
+"""Polygons and rasters on the target grid: made once, in bands of rows, kept on disk, and read by all who need it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from vbagg.geo.align import Alignment, align_population
+from vbagg.geo.covariates import Covariate, align, masked_near
+from vbagg.geo.gaps import Cells
+from vbagg.geo.grid import TILE_ROWS, Floats, Grid
+from vbagg.geo.overlay import Overlay, cells_covered
+from vbagg.geo.polygons import Polygons
+from vbagg.geo.population import Reading, read_population_as
+from vbagg.geo.rasters import Layer
+from vbagg.geo.records import Records
+from vbagg.geo.stack import BAND_NUMBERS, Planes, Stack
+
+BAND_CELLS = 2_000_000  # cells whose pairs with polygons are in memory at once
+NUMBER = 4  # bytes
+PAIRS, RAW = "pairs.bin", "unfilled.tif"
+PAIR = np.dtype([("polygon", np.int32), ("cell", np.int64), ("coverage", np.float64)])
+
+Tell = Callable[[str], None]
+T = TypeVar("T")
+Attempt = Callable[[str, str, Callable[[], T]], T | None]
+"""Does some reading, given a word for what may be wrong and the file's name; None if it went wrong."""
+
+
+def plainly(code: str, where: str, work: Callable[[], T]) -> T:
+    """An attempt whose errors are the caller's."""
+    return work()
+
+
+@dataclass(frozen=True)
+class LaidRaster:
+    """A covariate that lies on the grid, and whether its numbers are classes."""
+
+    alignment: Alignment
+    is_category: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Some rows of the grid: the polygons that cover their cells, and what these hold.
+
+    Attributes
+    ----------
+    rows
+        Which rows.
+    polygon, cell, coverage
+        Each polygon (position) and cell (number) that meet, and the part of the cell in the polygon; sorted by both.
+    stack, exposed_as
+        All layers, and which of them is the exposure, if any is.
+    """
+
+    rows: slice
+    polygon: NDArray[np.intp]
+    cell: Cells
+    coverage: Floats
+    stack: Stack
+    exposed_as: str | None
+
+    @cached_property
+    def _distinct(self) -> tuple[Cells, NDArray[np.intp]]:
+        return np.unique(self.cell, return_inverse=True)
+
+    @property
+    def cells(self) -> Cells:
+        """Numbers of the cells under polygons, each once and in order."""
+        return self._distinct[0]
+
+    @property
+    def place(self) -> NDArray[np.intp]:
+        """Position among `cells` of each pair's cell."""
+        return self._distinct[1]
+
+    @cached_property
+    def planes(self) -> Planes:
+        """All layers on these rows: (k, rows, width)."""
+        return self.stack.read(self.rows)
+
+    def values(self, names: Sequence[str]) -> Planes:
+        """Layers in the cells under polygons (cells, names), NaN where there is no value."""
+        here = self.cells - self.rows.start * self.stack.grid.width
+        flat = self.planes.reshape(len(self.planes), -1)
+        columns = [flat[self.stack.names.index(name)][here] for name in names]
+        return np.column_stack(columns) if columns else np.empty((here.size, 0), dtype=np.float32)
+
+    @cached_property
+    def exposure(self) -> Floats | None:
+        """People or square kilometres in the cells under polygons, NaN where unknown; None if that of all is."""
+        return None if self.exposed_as is None else self.values([self.exposed_as])[:, 0].astype(np.float64)
+
+    @cached_property
+    def exposed(self) -> Floats:
+        """Exposure of each cell within the polygons: 0 where it is unknown."""
+        whole = np.zeros(self.cells.size) if self.exposure is None else np.nan_to_num(self.exposure)
+        return self.covered * whole
+
+    @cached_property
+    def covered(self) -> Floats:
+        """Part of each cell that polygons cover: more than 1 where they overlap."""
+        return np.bincount(self.place, self.coverage, self.cells.size).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Polygons over the grid, and all rasters brought to it, with their gaps.
+
+    Attributes
+    ----------
+    polygons, placed
+        As they were read, and in the grid's CRS.
+    responses
+        Columns of the polygons with totals.
+    grid, base
+        The target grid, and the raster it was taken from.
+    kind
+        What exposure is: `"population"` or `"area"`.
+    covariates
+        Those that could be read.
+    people, reading
+        The population and how it was read; None without one.
+    stack
+        Layers of the covariates, and the exposure as the last.
+    bands, ends
+        Rows that are in memory at once, and the number of pairs of a polygon and a cell up to the end of each.
+    pixels, covered
+        Number of cells that each polygon reaches, and the same with parts of cells counted as such.
+    n_cells
+        Number of cells under any polygon.
+    """
+
+    polygons: Polygons
+    placed: Polygons
+    responses: tuple[str, ...]
+    grid: Grid
+    base: Layer | None
+    kind: str
+    covariates: tuple[LaidRaster, ...]
+    people: Alignment | None
+    reading: Reading | None
+    stack: Stack
+    bands: tuple[slice, ...]
+    ends: tuple[int, ...]
+    pixels: NDArray[np.int64]
+    covered: Floats
+    n_cells: int
+
+    @property
+    def exposed_as(self) -> str | None:
+        """Name of the layer with the exposure; None if it could not be read."""
+        return None if self.kind == "population" and self.people is None else self.kind
+
+    def band(self, rows: slice) -> Band:
+        """One of the bands."""
+        at = self.bands.index(rows)
+        start = self.ends[at - 1] if at else 0
+        pairs = Records(self.stack.path.with_name(PAIRS), PAIR).read(start, self.ends[at] - start)
+        polygon = pairs["polygon"].astype(np.intp)
+        return Band(rows, polygon, pairs["cell"], pairs["coverage"], self.stack, self.exposed_as)
+
+    def read(self) -> Iterator[Band]:
+        """All bands with cells under polygons."""
+        for rows in self.bands:
+            band = self.band(rows)
+            if band.cell.size:
+                yield band
+
+
+def lay_out(
+    polygons: Polygons,
+    responses: Sequence[str],
+    overlay: Overlay,
+    base: Layer | None,
+    people: Layer | None,
+    covariates: Sequence[Covariate],
+    *,
+    kind: str,
+    population_is: str,
+    folder: Path,
+    attempt: Attempt[Any] = plainly,
+    tell: Tell = lambda text: None,
+) -> Layout:
+    """Write which polygon covers which cell, and all rasters on the grid, into a folder.
+
+    Parameters
+    ----------
+    polygons, responses
+        Polygons as they were read, and their columns with totals.
+    overlay, base
+        Polygons on the target grid, and the raster that this was taken from.
+    people, covariates
+        Rasters.
+    kind
+        What exposure is: `"population"` or `"area"`.
+    population_is
+        See `read_population_as`.
+    folder
+        Where to write; must exist.
+    attempt
+        Reads a raster: one for which it gives None is left out.
+    tell
+        Called with a few words before each step.
+    """
+    placed, grid = overlay.polygons, overlay.grid
+    tell("reading rasters")
+    rasters = [
+        LaidRaster(aligned, covariate.is_category)
+        for covariate in covariates
+        if (aligned := attempt("covariate-file", covariate.layer.file, partial(align, covariate, grid))) is not None
+    ]
+    totals = [float(polygons.frame[name].sum()) for name in responses]
+    population = None
+    if people is not None:
+        population = attempt("population-file", people.file, partial(_population, people, grid, population_is, totals))
+    readers = [_Reader("covariate-file", raster.alignment, attempt) for raster in rasters]
+    if population is not None:
+        readers.append(_Reader("population-file", population[0], attempt))
+    names = [name for reader in readers for name in reader.alignment.names]
+    with_area = kind == "area" or not names
+    counts = _Counts(Records(folder / PAIRS, PAIR), len(placed))
+
+    def rows_of(rows: slice) -> Planes:
+        tell(f"aligning rasters: row {rows.stop:,} of {grid.height:,}")
+        counts.add(overlay.pairs(rows))
+        planes = [reader.read(rows) for reader in readers]
+        return np.concatenate([*planes, grid.areas(rows)[None].astype(np.float32)] if with_area else planes)
+
+    names += ["area"] if with_area else []
+    _require_space(folder, NUMBER * len(names) * grid.n_cells)
+    bands = tuple(grid.bands(_band_cells(grid, len(names))))
+    stack = Stack.write(folder / RAW, grid, names, rows_of, packed=False, bands=bands)
+    unread = [reader.alignment for reader in readers if reader.failed]
+    people_aligned, reading = (None, None) if population is None or population[0] in unread else population
+    return Layout(
+        polygons=polygons,
+        placed=placed,
+        responses=tuple(responses),
+        grid=grid,
+        base=base,
+        kind=kind,
+        covariates=tuple(raster for raster in rasters if raster.alignment not in unread),
+        people=people_aligned,
+        reading=reading,
+        stack=stack,
+        bands=bands,
+        ends=tuple(counts.ends),
+        pixels=counts.pixels,
+        covered=counts.covered,
+        n_cells=counts.n_cells,
+    )
+
+
+@dataclass
+class _Reader:
+    """An aligned layer, band by band: without a value from the first band on that cannot be read."""
+
+    code: str
+    alignment: Alignment
+    attempt: Attempt[Any]
+    failed: bool = False
+
+    def read(self, rows: slice) -> Planes:
+        one = self.alignment
+        planes = None if self.failed else self.attempt(self.code, one.layer.file, partial(one.read, rows))
+        if planes is None:
+            self.failed = True
+            return np.full((len(one.names), rows.stop - rows.start, one.grid.width), np.nan, dtype=np.float32)
+        return planes
+
+
+class _Counts:
+    """Pairs of polygons and cells as they are found, which go to a file, and their numbers."""
+
+    def __init__(self, records: Records, n_polygons: int) -> None:
+        self.records = records
+        self.ends: list[int] = []
+        self.pixels, self.covered = np.zeros(n_polygons, np.int64), np.zeros(n_polygons)
+        self.n_cells = 0
+
+    def add(self, pairs: pd.DataFrame) -> None:
+        start = self.ends[-1] if self.ends else 0
+        self.records.write(pairs.to_records(index=False).astype(PAIR), [start], [len(pairs)])
+        self.ends.append(start + len(pairs))
+        self.pixels += np.bincount(pairs["polygon"], minlength=self.pixels.size)
+        self.covered += cells_covered(pairs, self.covered.size)
+        self.n_cells += pairs["cell"].nunique()
+
+
+def _population(people: Layer, grid: Grid, population_is: str, totals: Sequence[float]) -> tuple[Alignment, Reading]:
+    layer = masked_near(people, grid)
+    reading = read_population_as(layer, grid, population_is, totals)
+    return replace(align_population(layer, grid, reading.density), names=("population",)), reading
+
+
+def _require_space(folder: Path, needed: float) -> None:
+    """Refuse to begin what the disk cannot hold."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise ValueError(
+            f"{folder.parent} must have {needed / 1e9:.1f} GB to spare for rasters on the target grid; it has "
+            f"{free / 1e9:.1f} GB. Make room, or use a larger `--resolution`; for `vbagg check`, the variable TMPDIR "
+            "names another folder."
+        )
+
+
+def _band_cells(grid: Grid, n_layers: int) -> int:
+    """Cells of a band, in whole tiles of the stack."""
+    return max(min(BAND_NUMBERS // n_layers, BAND_CELLS), TILE_ROWS * grid.width)
