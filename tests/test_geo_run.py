@@ -97,7 +97,7 @@ def test_check_takes_the_same_words(country):
 
 
 def test_errors_come_before_any_work(country, tmp_path):
-    with pytest.raises(ValueError, match=r"'dead'.*more errors"):
+    with pytest.raises(ValueError, match=r"'dead'.*1 more error"):
         geo.run(tmp_path / "out", polygons=country.districts, response="dead", population="nowhere.tif", progress=False)
     assert not (tmp_path / "out").exists()
 

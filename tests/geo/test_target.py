@@ -92,5 +92,5 @@ def test_turned_rasters_are_refused(polygons, tmp_path):
 def test_a_resolution_in_other_units_is_refused(base, polygons):
     with pytest.raises(ValueError, match=r"extent of the polygons, .* in the units of EPSG:4326 \(degrees\); got 1000"):
         target_grid(polygons, base, 1000)
-    with pytest.raises(ValueError, match=r"larger `resolution`, which is in the units of EPSG:32636 \(metres\)"):
+    with pytest.raises(ValueError, match=r"such as 4, which is in the units of EPSG:32636 \(metres\)"):
         target_grid(polygons.to("EPSG:32636"), resolution=0.01)

@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vbagg.geo.align import bounds_in
+from vbagg.geo.grid import Grid, same_crs
+from vbagg.geo.longitudes import full_turn, gathered, seen_from
+
 if TYPE_CHECKING:
     import geopandas as gpd
 
@@ -31,23 +35,20 @@ class Frame:
 def display_frame(raster: Path) -> Frame:
     """The frame that shows a raster at its own resolution, or thinned to `LARGEST` cells."""
     import rasterio
-    from rasterio.transform import array_bounds, from_bounds
-    from rasterio.warp import calculate_default_transform
+    from affine import Affine
 
     with rasterio.open(raster) as source:
-        same = source.crs.to_epsg() == 4326 and source.transform.e < 0 and source.transform.b == 0
-        if same:
-            transform, width, height = source.transform, source.width, source.height
-        else:
-            transform, width, height = calculate_default_transform(
-                source.crs, DEGREES, source.width, source.height, *source.bounds
-            )
-    south_west_north_east = array_bounds(height, width, transform)
-    thin = int(np.ceil(np.sqrt(height * width / LARGEST)))
-    if thin > 1:
-        height, width = -(-height // thin), -(-width // thin)
-        transform = from_bounds(*south_west_north_east, width, height)
-    return Frame(transform, (height, width), south_west_north_east)
+        grid = Grid.of(source)
+    # beyond 180 where the raster crosses the antimeridian
+    left, bottom, right, top = map(float, bounds_in(grid, DEGREES))
+    height, width = grid.shape
+    if not (same_crs(grid.crs, DEGREES) and grid.is_upright):
+        size = np.sqrt((right - left) * (top - bottom) / grid.n_cells)
+        height, width = (max(1, round(side / size)) for side in (top - bottom, right - left))
+    thin = max(1, int(np.ceil(np.sqrt(height * width / LARGEST))))
+    height, width = -(-height // thin), -(-width // thin)
+    transform = Affine((right - left) / width, 0.0, left, 0.0, (bottom - top) / height, top)
+    return Frame(transform, (height, width), (left, bottom, right, top))
 
 
 def shown(raster: Path, frame: Frame) -> tuple[NDArray[np.float32], dict[str, str]]:
@@ -76,7 +77,7 @@ def burnt(table: gpd.GeoDataFrame, column: str, frame: Frame) -> NDArray[np.floa
     """A column of polygons on the frame."""
     from rasterio.features import rasterize
 
-    there = table.to_crs(DEGREES)
+    there = _in_degrees(table, frame)
     known = there[column].notna() & ~there.geometry.is_empty
     pairs = list(zip(there.geometry[known], there[column][known].astype(float), strict=True))
     empty = np.full(frame.shape, np.nan, np.float32)
@@ -87,6 +88,14 @@ def burnt(table: gpd.GeoDataFrame, column: str, frame: Frame) -> NDArray[np.floa
 
 def outlines(table: gpd.GeoDataFrame, frame: Frame) -> Mapping[str, Any]:
     """Polygons as GeoJSON in degrees, simplified to half a cell, borders kept shared."""
-    there = table[["geometry"]].to_crs(DEGREES)
+    there = _in_degrees(table[["geometry"]], frame)
     cell = (frame.bounds[2] - frame.bounds[0]) / frame.shape[1]
     return json.loads(there.assign(geometry=there.geometry.simplify_coverage(cell / 2)).to_json(drop_id=True))
+
+
+def _in_degrees(table: gpd.GeoDataFrame, frame: Frame) -> gpd.GeoDataFrame:
+    """Polygons in longitude and latitude, in the frame's range of longitudes."""
+    there, turn = table.to_crs(DEGREES), full_turn(DEGREES)
+    west = (frame.bounds[0] + frame.bounds[2] - turn) / 2
+    shapes = seen_from(gathered(np.asarray(there.geometry.array), turn), west, turn)
+    return there.set_geometry(shapes, crs=there.crs)
