@@ -1,14 +1,14 @@
 """Runs that are killed at any moment and resumed, and finished folders that were damaged, end in the same results.
 
-What may differ: dates and seconds (`run.log`, costs in `stage.json`, `seconds` of folds, the date on the page), the
-order of bytes in GeoPackages, whose header counts changes and holds dates, and so digests of what rests on these.
+What may differ: dates and seconds (`run.log`, costs in `stage.json`, `seconds` of folds, the date on the page), and the
+bytes of GeoPackages, which count changes and hold dates, and so the digests of what rests on these.
 """
 
 import json
-import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -25,7 +25,43 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:districts.gpkg. there are only 12 polygons"),
 ]
-KILLS, DAMAGES = 20, 50
+DAMAGES = 50
+AT_FILES = [name for name in STAGES for _ in range(2)]
+"""Stages that are killed as they touch a file or folder."""
+IN_WORK = ["models", "models", "models", "maps", "validation", "validation", "report"]
+"""Those that are killed so long after they began; the twentieth kill is between two folds."""
+CHILD = """
+import json, os, signal, sys
+
+out, victim, last, told = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+events = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree")
+stage, touched = "", {}
+
+
+def watch(event, arguments):
+    global stage
+    if event not in events:
+        return
+    paths = [os.fspath(item) for item in arguments if isinstance(item, (str, os.PathLike))]
+    if not any(path.startswith(out) for path in paths):
+        return
+    folder, name = os.path.split(paths[0])
+    if event == "os.mkdir" and folder == out and name.endswith(f"-{os.getpid()}"):
+        stage = name[1:].partition("-")[0]
+    touched[stage] = touched.get(stage, 0) + 1
+    if stage == victim and touched[stage] == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+sys.addaudithook(watch)
+from vbagg.cli import main
+
+sys.argv = ["vbagg", *sys.argv[5:]]
+status = main(sys.argv[1:])
+with open(told, "w") as file:
+    json.dump(touched, file)
+sys.exit(status)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -38,25 +74,22 @@ def command(tmp_path_factory):
     return [str(word) for word in words]
 
 
+def started(command, out, victim="", last=0):
+    """A run in a process of its own, which is killed when a stage touches its last file or folder."""
+    with (out.parent / "told.txt").open("w") as told:
+        counts = out.parent / "touched.json"
+        words = [sys.executable, "-c", CHILD, out, victim, last, counts, *command, out]
+        return subprocess.Popen([str(word) for word in words], stdout=told, stderr=told)
+
+
 class Whole:
-    """A run without interruption, and when each of its stages began and ended, in seconds from its start."""
+    """A run without interruption: its results, how often each stage touches a file, and the seconds that it takes."""
 
     def __init__(self, command, out):
-        began = time.time()
-        done = started(command, out)
-        assert done.wait() == 0
-        self.out, self.seconds, self.stages = out, time.time() - began, {}
-        ended = 0.0
-        for name in STAGES:
-            before, ended = ended, os.stat(out / name / "stage.json").st_mtime - began
-            self.stages[name] = (before, ended)
-        self.results = results(out)
-
-
-def started(command, out):
-    code = "import sys; from vbagg.cli import main; sys.exit(main(sys.argv[1:]))"
-    with (out.parent / "told.txt").open("w") as told:
-        return subprocess.Popen([sys.executable, "-c", code, *command, str(out)], stdout=told, stderr=told)
+        assert started(command, out).wait() == 0, (out.parent / "told.txt").read_text()
+        self.out, self.results = out, results(out)
+        self.touched = json.loads((out.parent / "touched.json").read_text())
+        self.seconds = {name: json.loads((out / name / "stage.json").read_text())["seconds"] for name in STAGES}
 
 
 @pytest.fixture(scope="module")
@@ -88,43 +121,77 @@ def results(out):
     return found
 
 
-def require_same(found, expected):
-    assert sorted(found) == sorted(expected)
-    assert [name for name in expected if found[name] != expected[name]] == []
+def require_same(found, expected, what):
+    assert sorted(found) == sorted(expected), what
+    assert [name for name in expected if found[name] != expected[name]] == [], what
 
 
-def moments(whole):
-    """Stages in turn, so that each is hit, at random places inside of each, and seconds to wait from its beginning."""
+@pytest.fixture
+def before(whole, tmp_path_factory):
+    """Makes a run that has come as far as a stage."""
+
+    def make(stage):
+        out = tmp_path_factory.mktemp("killed") / "out"
+        shutil.copytree(whole.out, out)
+        for later in list(STAGES)[list(STAGES).index(stage) :]:
+            shutil.rmtree(out / later)
+        if stage == next(iter(STAGES)):
+            shutil.rmtree(out)
+        return out
+
+    return make
+
+
+@pytest.fixture
+def resumed(command, whole, monkeypatch, capsys):
+    """Resumes a run in this process, whose compiled functions make repeats cheap, and compares its results."""
+
+    def resume(out, what):
+        monkeypatch.setattr(sys, "argv", ["vbagg", *command, str(out)])
+        assert main([*command, str(out)]) == 0, what
+        told = capsys.readouterr().err
+        require_same(results(out), whole.results, what)
+        assert not list(out.glob(".*")), what
+        return told
+
+    return resume
+
+
+def wait_for_line(out, line, process):
+    while process.poll() is None and not ((out / "run.log").exists() and line in (out / "run.log").read_text()):
+        time.sleep(0.005)
+
+
+def test_runs_that_are_killed_as_they_touch_a_file(command, whole, before, resumed):
     chosen = random.Random(20)
-    names = [name for name in STAGES for _ in range(KILLS // len(STAGES) + 1)][:KILLS]
-    for name in names:
-        begin, end = whole.stages[name]
-        yield name, chosen.uniform(0.0, 1.0) * (end - begin)
+    for stage in AT_FILES:
+        out, last = before(stage), chosen.randint(1, whole.touched[stage])
+        assert started(command, out, stage, last).wait() == -signal.SIGKILL
+        resumed(out, f"{stage} was killed at touch {last} of {whole.touched[stage]}")
 
 
-def killed(command, out, stage, wait):
-    """Start a run and kill it so long after a stage has begun; whether it was still running."""
+def test_runs_that_are_killed_at_work(command, whole, before, resumed):
+    chosen, hits = random.Random(12), 0
+    for stage in IN_WORK:
+        out, share = before(stage), chosen.random()
+        (out / "run.log").unlink()
+        process = started(command, out)
+        wait_for_line(out, f"{stage}: begins", process)
+        time.sleep(share * whole.seconds[stage])
+        process.kill()
+        hits += process.wait() == -signal.SIGKILL
+        resumed(out, f"{stage} was killed after {share:.0%} of its time")
+    assert hits >= len(IN_WORK) // 2
+
+
+def test_a_validation_that_is_killed_goes_on_with_the_next_fold(command, before, resumed):
+    out = before("validation")
+    (out / "run.log").unlink()
     process = started(command, out)
-    log, begins = out / "run.log", f"{stage}: begins"
-    seen = log.read_text().count(begins) if log.exists() else 0
-    while process.poll() is None and not (log.exists() and log.read_text().count(begins) > seen):
-        time.sleep(0.01)
-    time.sleep(wait)
+    wait_for_line(out, "fold 1, ", process)
     process.kill()
-    return process.wait() != 0
-
-
-def test_a_run_that_is_killed_again_and_again_ends_like_one_that_was_not(command, whole, tmp_path):
-    """Each stage is killed several times before it may end; what is finished stays finished."""
-    out = tmp_path / "out"
-    hits = [killed(command, out, stage, wait) for stage, wait in moments(whole)]
-    assert sum(hits) >= KILLS * 3 // 4
-    last = started(command, out)
-    assert last.wait() == 0, (tmp_path / "told.txt").read_text()
-    assert not list(out.glob(".*"))
-    require_same(results(out), whole.results)
-    log = (out / "run.log").read_text()
-    assert "fold 0, was finished before" in log or "fold 1, was finished before" in log
+    assert process.wait() == -signal.SIGKILL
+    assert "validation: cases: fold 1, was finished before" in resumed(out, "killed between folds")
 
 
 def truncated(path, other, chosen):
@@ -158,26 +225,18 @@ def deleted(path, other, chosen):
 WAYS = (truncated, swapped, foreign, emptied, changed, deleted)
 
 
-def test_no_damage_is_taken_for_a_finished_run(command, whole, tmp_path, capsys, monkeypatch):
-    """In this process, whose compiled functions make repeats cheap."""
+def test_no_damage_is_taken_for_a_finished_run(command, whole, resumed, tmp_path_factory):
     chosen = random.Random(50)
     files = sorted(path.relative_to(whole.out) for path in whole.out.rglob("*") if path.is_file())
     files = [path for path in files if path.name != "run.log"]
     order = [path for _ in range(2) for path in chosen.sample(files, len(files))][:DAMAGES]
-    out = tmp_path / "out"
+    out = tmp_path_factory.mktemp("damaged") / "out"
     shutil.copytree(whole.out, out)
-    monkeypatch.setattr(sys, "argv", ["vbagg", *command, str(out)])
     for number, name in enumerate(order):
         way = WAYS[number % len(WAYS)]
         other = out / chosen.choice([path for path in files if path != name])
         way(out / name, other, chosen)
         what = f"{way.__name__} {name}" + (f" with {other.relative_to(out)}" if way is swapped else "")
-        assert main([*command, str(out)]) == 0, what
-        told = capsys.readouterr().err
+        told = resumed(out, what)
         assert name.name == "settings.toml" or told.count("nothing changed") < len(STAGES), what
-        try:
-            require_same(results(out), whole.results)
-        except AssertionError as error:
-            raise AssertionError(f"after {what}") from error
-        assert main([*command, str(out)]) == 0
-        assert capsys.readouterr().err.count("nothing changed") == len(STAGES), what
+    assert resumed(out, "nothing").count("nothing changed") == len(STAGES)
