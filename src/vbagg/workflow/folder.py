@@ -149,7 +149,10 @@ def _is_left(path: Path, process: int) -> bool:
     """Whether what a run was writing is there though its process, 0 if it is not known, is gone."""
     if process in (0, os.getpid()) or not is_running(process):
         return True
-    return began_after(process, path.stat().st_mtime)
+    try:
+        return began_after(process, path.stat().st_mtime)
+    except FileNotFoundError:  # its process has just removed it
+        return False
 
 
 @dataclass

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from vbagg.files import written_whole
 from vbagg.workflow.digests import file_digest
 
@@ -128,6 +126,8 @@ def _frame_parts(frame: Any) -> Iterable[str | bytes]:
 
 
 def _array_parts(array: Any) -> Iterable[str | bytes]:
+    import numpy as np
+
     yield f"{array.name} {array.dims} {array.dtype} {array.shape} {sorted(map(str, array.attrs.items()))}"
     for name in sorted(array.coords, key=str):
         yield f"{name} {array.coords[name].values!r} {sorted(map(str, array.coords[name].attrs.items()))}"
