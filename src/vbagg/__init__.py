@@ -30,19 +30,46 @@ _MODULES = ("datasets", "errors", "geo", "kernels", "laws", "likelihoods", "metr
 __all__ = [*_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
-    from vbagg import datasets, errors, geo, kernels, laws, likelihoods, metrics, priors, validate
-    from vbagg.bags import Bags
-    from vbagg.inference import Adam, Newton
-    from vbagg.io import load
-    from vbagg.kernels import Prior
-    from vbagg.landmarks import Landmarks
-    from vbagg.manifold import Manifold
-    from vbagg.models.bagpixel import BagPixel
-    from vbagg.models.constant import Constant
-    from vbagg.models.glm import BagGLM
-    from vbagg.models.network import ManifoldNN
-    from vbagg.models.nystrom import Nystrom
-    from vbagg.models.vbagg import VBAgg
+    from vbagg import (
+        datasets as datasets,
+    )
+    from vbagg import (
+        errors as errors,
+    )
+    from vbagg import (
+        geo as geo,
+    )
+    from vbagg import (
+        kernels as kernels,
+    )
+    from vbagg import (
+        laws as laws,
+    )
+    from vbagg import (
+        likelihoods as likelihoods,
+    )
+    from vbagg import (
+        metrics as metrics,
+    )
+    from vbagg import (
+        priors as priors,
+    )
+    from vbagg import (
+        validate as validate,
+    )
+    from vbagg.bags import Bags as Bags
+    from vbagg.inference import Adam as Adam
+    from vbagg.inference import Newton as Newton
+    from vbagg.io import load as load
+    from vbagg.kernels import Prior as Prior
+    from vbagg.landmarks import Landmarks as Landmarks
+    from vbagg.manifold import Manifold as Manifold
+    from vbagg.models.bagpixel import BagPixel as BagPixel
+    from vbagg.models.constant import Constant as Constant
+    from vbagg.models.glm import BagGLM as BagGLM
+    from vbagg.models.network import ManifoldNN as ManifoldNN
+    from vbagg.models.nystrom import Nystrom as Nystrom
+    from vbagg.models.vbagg import VBAgg as VBAgg
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ besides `q`. The data term is a sum over chunks of bags; the rest of a fit sees 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,9 +58,9 @@ class Spec:
 class Parameters:
     """What the outer search learns, on the log scale: kernel and likelihood parameters, perhaps landmarks."""
 
-    kernel: tuple
+    kernel: tuple[Any, ...]
     likelihood: dict[str, Any]
-    landmarks: tuple
+    landmarks: tuple[Any, ...]
 
 
 @jax.tree_util.register_dataclass
@@ -142,7 +143,7 @@ def lemma1(spec: Spec, staged: Pixels, mu: Array, factor: Array) -> tuple[Array,
     return M, Lemma1(**found)
 
 
-def _with_control_variate(log_prob, M: Array, totals: Array) -> Array:
+def _with_control_variate(log_prob: Callable[[Array], Array], M: Array, totals: Array) -> Array:
     """`E l(T)` from draws, the linear part of `l` around `M` taken exactly."""
     value, slope = jax.jvp(log_prob, (M,), (jnp.ones_like(M),))
     return value + jnp.mean(jax.vmap(log_prob)(totals) - value - slope * (totals - M), axis=0)

@@ -41,12 +41,14 @@ class FeatureMap:
 class Basis:
     """Numbers of the latent function: kernel log-parameters, landmarks and inverse factors per component."""
 
-    kernel: tuple
+    kernel: tuple[Any, ...]
     landmarks: tuple[Any, ...]
     inverse_factor: tuple[Any, ...]
 
 
-def make_basis(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple, jitter: tuple) -> Basis:
+def make_basis(
+    feature_map: FeatureMap, kernel_params: tuple[Any, ...], landmarks: tuple[Any, ...], jitter: tuple[Any, ...]
+) -> Basis:
     """Factorise each component's `K_ZZ + jitter * scale * I = L L^T` and invert `L`, in float64."""
     inverses: list[Array | None] = []
     for component, params, Z, relative in zip(feature_map.components, kernel_params, landmarks, jitter, strict=True):
@@ -61,13 +63,15 @@ def make_basis(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple, 
 
 
 @lightly(static_argnums=0)
-def compiled_basis(feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple, jitter: tuple) -> Basis:
+def compiled_basis(
+    feature_map: FeatureMap, kernel_params: tuple[Any, ...], landmarks: tuple[Any, ...], jitter: tuple[Any, ...]
+) -> Basis:
     """`make_basis`, compiled."""
     return make_basis(feature_map, kernel_params, landmarks, jitter)
 
 
 def needed_jitter(
-    feature_map: FeatureMap, kernel_params: tuple, landmarks: tuple, least: float = JITTER
+    feature_map: FeatureMap, kernel_params: tuple[Any, ...], landmarks: tuple[Any, ...], least: float = JITTER
 ) -> tuple[float, ...]:
     """Smallest relative jitter (powers of ten from `least`) with which each component factorises."""
     chosen = []
@@ -82,7 +86,7 @@ def needed_jitter(
 
 
 @lightly(static_argnums=0)
-def _kernel_matrix(component: Kernel, params: tuple, Z: Array) -> Array:
+def _kernel_matrix(component: Kernel, params: tuple[Any, ...], Z: Array) -> Array:
     return component.matrix(params, Z, Z)
 
 
@@ -204,6 +208,6 @@ def _width(component: Kernel, landmarks: Any) -> int:
     return len(landmarks) if component.needs_landmarks else 0
 
 
-def feature_count(landmarks: tuple, feature_map: FeatureMap) -> int:
+def feature_count(landmarks: tuple[Any, ...], feature_map: FeatureMap) -> int:
     """Number of columns of `A`."""
     return 1 + sum(_width(c, Z) for c, Z in zip(feature_map.components, landmarks, strict=True))

@@ -76,7 +76,7 @@ def _class_of(name: str) -> type | None:
     return getattr(import_module(PARTS[name]), name) if name in PARTS else CLASSES.get(name)
 
 
-def save(model: Any, path: str | os.PathLike) -> None:
+def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file, replacing a file of that name; an interrupted write changes nothing.
 
     The training data are not stored.
@@ -102,7 +102,7 @@ def save(model: Any, path: str | os.PathLike) -> None:
     _write(target, document, arrays)
 
 
-def load(path: str | os.PathLike) -> Any:
+def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that `save` wrote; its predictions are those of the original, bit for bit."""
     if os.path.isdir(path):
         raise IsADirectoryError(f"`path` must be a file that `save` wrote; got the folder {os.fspath(path)!r}.")
@@ -116,7 +116,7 @@ def load(path: str | os.PathLike) -> Any:
         raise _damaged(name, error) from error
 
 
-def _checked_target(path: str | os.PathLike) -> Path:
+def _checked_target(path: str | os.PathLike[str]) -> Path:
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"`path` must name a file; got the folder {os.fspath(path)!r}. Add a file name.")

@@ -132,7 +132,7 @@ def _landmark_features(feature_map: FeatureMap, basis: Basis, X: Array) -> Array
 
 
 def _fourier_features(
-    components: tuple[Kernel, ...], log_params: tuple, X: np.ndarray, number: int, seed: int
+    components: tuple[Kernel, ...], log_params: tuple[Any, ...], X: np.ndarray, number: int, seed: int
 ) -> np.ndarray:
     """`sqrt(2 variance / k) cos(w x + phase)` with k random frequencies `w` for each component."""
     rng = np.random.default_rng(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 class Observed:
     """Labels, outputs and fingerprints of the training bags."""
 
-    labels: tuple
+    labels: tuple[Any, ...]
     fingerprint: np.ndarray
     y: np.ndarray
     facts: dict[str, np.ndarray]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -85,7 +85,7 @@ class Posterior:
 class BagPosterior(Posterior):
     """Posterior of bag totals, with the covariance between bags."""
 
-    def __init__(self, law: laws.Law, draw: Callable, covariance: Callable[[], np.ndarray]) -> None:
+    def __init__(self, law: laws.Law, draw: Callable[..., Any], covariance: Callable[[], np.ndarray]) -> None:
         super().__init__(law, draw)
         self._covariance = covariance
 
@@ -119,7 +119,9 @@ class PointEstimate:
 
 
 @partial(jax.jit, static_argnames=("spec", "single"))
-def _row_marginals(spec: Spec, basis: Basis, mu, factor, X, known, single):
+def _row_marginals(
+    spec: Spec, basis: Basis, mu: Any, factor: Any, X: Any, known: Any, single: bool
+) -> tuple[jax.Array, jax.Array]:
     rows = X.astype(jnp.float32) if single else X
     A = features(spec.feature_map, basis, rows)
     own = residual_diagonal(spec.feature_map, basis, rows, A)
@@ -150,7 +152,7 @@ def row_marginals(
 
 
 @lightly(static_argnames="spec")
-def _padded_rows(spec: Spec, basis: Basis, X):
+def _padded_rows(spec: Spec, basis: Basis, X: Any) -> tuple[jax.Array, jax.Array]:
     A = features(spec.feature_map, basis, X)
     return A, residual_block(spec.feature_map, basis, X, A)
 

@@ -34,7 +34,7 @@ def significance_section(
     for reference in references:
         if reference not in methods or len(methods) < 2:
             continue
-        columns: dict[str, list] = {}
+        columns: dict[str, list[Any]] = {}
         for score in present(table, scores):
             tested = wilcoxon_table(table, score, reference, pair_by)
             columns["method"] = tested["method"].tolist()

@@ -119,7 +119,7 @@ def _extract(
     from exactextract.feature import Feature, FeatureSource
     from exactextract.raster import RasterSource
 
-    class Ones(RasterSource):
+    class Ones(RasterSource):  # type: ignore[misc]
         """A raster that has a value everywhere and is nowhere in memory: cells without one would be dropped."""
 
         def res(self) -> tuple[float, float]:
@@ -137,7 +137,7 @@ def _extract(
         def read_window(self, x0: int, y0: int, nx: int, ny: int) -> NDArray[np.uint8]:
             return np.ones((ny, nx), dtype=np.uint8)
 
-    class Shape(Feature):
+    class Shape(Feature):  # type: ignore[misc]
         def __init__(self, wkb: bytes) -> None:
             super().__init__()
             self.wkb = wkb
@@ -148,7 +148,7 @@ def _extract(
         def fields(self) -> list[str]:
             return []
 
-    class Shapes(FeatureSource):
+    class Shapes(FeatureSource):  # type: ignore[misc]
         def count(self) -> int:
             return len(shapes)
 

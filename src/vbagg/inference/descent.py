@@ -56,7 +56,7 @@ class Run:
 
     state: Any
     epochs: int
-    history: list[dict] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
     stopped_early: bool = False
     """Whether held-out bags ended it."""
     losses: list[Any] = field(default_factory=list)

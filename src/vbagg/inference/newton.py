@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -127,7 +128,7 @@ class _Search:
     profile: Profile
     report: Report
     number: int
-    history: list[dict] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
     scaled: bool = False
     """Whether representatives have been given the residual variance of all individuals."""
     last_error: float = np.inf

@@ -61,7 +61,9 @@ class Evaluation(NamedTuple):
     terms: np.ndarray
 
 
-def _terms_and_slopes(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> tuple[tuple, Array]:
+def _terms_and_slopes(
+    spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array
+) -> tuple[tuple[Any, ...], Array]:
     def value(mu: Array, factor: Array) -> tuple[Array, Array]:
         terms = staged.valid * expected_log_prob(spec, p, staged, mu, factor)
         return jnp.sum(terms), terms
@@ -69,7 +71,7 @@ def _terms_and_slopes(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Ar
     return jax.grad(value, argnums=(0, 1), has_aux=True)(mu, factor)
 
 
-def _spreads(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> Array:
+def _spreads(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array) -> Array:
     M, _, s = total_moments(spec.link, staged, mu, factor)
     scale = spec.likelihood.mean(M, staged.facts, p)
     slope = scale / M
@@ -77,11 +79,11 @@ def _spreads(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> A
     return jnp.stack([slope * jnp.sqrt(s), jnp.sqrt(noise)], axis=-1) / jnp.abs(scale)[:, None]
 
 
-def _value(spec: Spec, p: dict, staged: Staged, mu: Array, factor: Array) -> Array:
+def _value(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array) -> Array:
     return data_term(spec, p, staged, mu, factor)
 
 
-def _gauss_newton(spec: Spec, p: dict, staged: Staged, mu: Array) -> tuple[Array, Array, Array]:
+def _gauss_newton(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> tuple[Array, Array, Array]:
     likelihood, facts = spec.likelihood, staged.facts
     inside = 0.0 if spec.approximation in PAPERS else spec.inside
 
@@ -97,20 +99,22 @@ def _gauss_newton(spec: Spec, p: dict, staged: Staged, mu: Array) -> tuple[Array
 
 
 def _basis_slopes(
-    spec: Spec, basis: Basis, p: dict, chunk: Chunk, mu: Array, factor: Array
+    spec: Spec, basis: Basis, p: dict[str, Any], chunk: Chunk, mu: Array, factor: Array
 ) -> tuple[Basis, dict[str, Array]]:
     # one pass: summing over individuals directly is cheaper than differentiating bag sums
-    def value(basis: Basis, p: dict) -> Array:
+    def value(basis: Basis, p: dict[str, Any]) -> Array:
         return data_term(spec, p, stage(spec, basis, chunk, False), mu, factor)
 
     return jax.grad(value, argnums=(0, 1))(basis, p)
 
 
 @lightly(static_argnums=0)
-def _through_basis(feature_map: FeatureMap, kernel: tuple, landmarks: tuple, jitter: tuple, slopes: Basis) -> tuple:
+def _through_basis(
+    feature_map: FeatureMap, kernel: tuple[Any, ...], landmarks: tuple[Any, ...], jitter: tuple[Any, ...], slopes: Basis
+) -> tuple[Any, ...]:
     """Slopes in kernel parameters and landmarks from those in the basis that they make."""
 
-    def basis(kernel: tuple, landmarks: tuple) -> Basis:
+    def basis(kernel: tuple[Any, ...], landmarks: tuple[Any, ...]) -> Basis:
         return make_basis(feature_map, kernel, landmarks, jitter)
 
     return jax.vjp(basis, kernel, landmarks)[1](slopes)
@@ -149,7 +153,7 @@ class Problem:
         Bytes that staged chunks may keep; beyond it they are staged anew at each pass.
     """
 
-    def __init__(self, spec: Spec, chunks: list[Chunk], landmarks: tuple, memory: float) -> None:
+    def __init__(self, spec: Spec, chunks: list[Chunk], landmarks: tuple[Any, ...], memory: float) -> None:
         self.spec, self.chunks, self.memory = spec, chunks, memory
         self.n_features = feature_count(landmarks, spec.feature_map)
         self.collapse = [self._worth_collapsing(chunk) for chunk in chunks]
@@ -229,7 +233,7 @@ class Problem:
 class StagedProblem:
     """A problem with its parameters fixed: functions of `q` alone."""
 
-    def __init__(self, problem: Problem, parameters: Parameters, jitter: tuple) -> None:
+    def __init__(self, problem: Problem, parameters: Parameters, jitter: tuple[Any, ...]) -> None:
         self.problem, self.spec, self.compiled = problem, problem.spec, problem.compiled
         self.parameters, self.jitter = parameters, jitter
         self.basis = compiled_basis(self.spec.feature_map, parameters.kernel, parameters.landmarks, jitter)

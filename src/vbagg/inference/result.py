@@ -58,7 +58,7 @@ class Fit:
     jitter: tuple[float, ...]
     """Relative jitter of each component's factorisation."""
     status: Status
-    history: list[dict] = field(repr=False, default_factory=list)
+    history: list[dict[str, Any]] = field(repr=False, default_factory=list)
     curvature: np.ndarray = field(repr=False, default_factory=lambda: np.zeros((0, 0)))
     """Inverse Hessian of minus the objective in the trainable parameters, as far as a search has learnt it."""
 

@@ -161,7 +161,7 @@ class _Table:
         value = self.start[panel] + high * width
         return np.round(value) - 1 if self.discrete else value
 
-    def _last_panel(self, holds: Callable[[npt.NDArray[np.intp]], npt.NDArray], shape: tuple[int, ...]) -> Any:
+    def _last_panel(self, holds: Callable[[npt.NDArray[np.intp]], npt.NDArray[Any]], shape: tuple[int, ...]) -> Any:
         """Last panel of each row of which a condition holds that is true up to some panel."""
         low = np.broadcast_to(self.first[:-1], shape).copy()
         high = np.broadcast_to(self.first[1:], shape).copy()

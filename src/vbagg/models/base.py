@@ -87,11 +87,11 @@ class BagModel(Estimator):
     _not_stored: ClassVar[tuple[str, ...]] = ()
     _fitted: FittedState
 
-    def posterior(self, X: Any, offset: Any = None) -> Any:
+    def posterior(self, X: Any, offset: Any = None) -> Posterior | PointEstimate:
         """Posterior of the rate of individuals with these features, or of those of bags (in the order of `bags.X`)."""
         return self._checked().posterior(X.X if isinstance(X, Bags) else X, offset)
 
-    def posterior_bags(self, bags: Bags, offset: Any = None) -> Any:
+    def posterior_bags(self, bags: Bags, offset: Any = None) -> Posterior | PointEstimate:
         """Posterior of each bag's expected total."""
         return self._checked().posterior_bags(bags, offset)
 

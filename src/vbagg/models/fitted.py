@@ -216,7 +216,7 @@ class Fitted:
         return plan
 
     @cached_property
-    def _plans(self) -> dict[bool, tuple[weakref.ref, Plan]]:
+    def _plans(self) -> dict[bool, tuple[weakref.ref[Bags], Plan]]:
         """The bags that were predicted last: several predictions of the same ones need one pass over them."""
         return {}
 

@@ -99,7 +99,9 @@ def _attempt(
 
 
 @partial(jax.jit, static_argnames=("likelihood", "link"))
-def _terms(likelihood: Likelihood, link: Link, eta: Any, weight: Any, y: Any, facts: Any, noise: Any) -> tuple:
+def _terms(
+    likelihood: Likelihood, link: Link, eta: Any, weight: Any, y: Any, facts: Any, noise: Any
+) -> tuple[Any, ...]:
     """Log density of all bags, its derivatives by each linear predictor, and their Fisher information."""
 
     def log_density(eta: jax.Array) -> jax.Array:

@@ -48,7 +48,7 @@ class Layout:
         single = single_precision(traits.precision, approximation, most(few), sizes, n_columns)
         return cls(n_columns, mode, not traits.any_batch, single, few, memory, random_state)
 
-    def problem(self, spec: Spec, data: TrainingData, landmarks: tuple) -> Problem:
+    def problem(self, spec: Spec, data: TrainingData, landmarks: tuple[Any, ...]) -> Problem:
         """The problem of a fit, with representatives of the bags where a search would gain by them."""
         bags, known = data.frame.standardised(data.bags, data.offset)
         chosen = self._representatives(bags, known)

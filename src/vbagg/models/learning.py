@@ -17,9 +17,10 @@ from vbagg.kernels import Kernel, Prior
 from vbagg.likelihoods.base import Likelihood
 from vbagg.links import Link
 from vbagg.models import setup
-from vbagg.models.fitted import Fitted, Member
+from vbagg.models.fitted import Fitted
 from vbagg.models.layout import Layout
 from vbagg.models.notes import notes_on_data
+from vbagg.models.predicted import Member
 from vbagg.models.setup import TrainingData
 from vbagg.priors import make_log_prior
 from vbagg.progress import Report

@@ -204,7 +204,7 @@ class PointModel(BagModel):
         return mean_log_prob(objective, ready, flat_bags(ready, known, early_stop[0].align(early_stop[1]), facts))
 
 
-def _validator(score: Callable | None, fitted: Callable[[Any], PointFitted]) -> Callable[[Any], float] | None:
+def _validator(score: Callable[..., Any] | None, fitted: Callable[[Any], PointFitted]) -> Callable[[Any], float] | None:
     return None if score is None else lambda state: score(fitted(state))
 
 

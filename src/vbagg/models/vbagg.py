@@ -23,8 +23,9 @@ from vbagg.likelihoods.base import Likelihood
 from vbagg.links import get_link
 from vbagg.models import setup
 from vbagg.models.base import BagModel
-from vbagg.models.fitted import Fitted, Member
+from vbagg.models.fitted import Fitted
 from vbagg.models.learning import Choices, Learnt, learn
+from vbagg.models.predicted import Member
 from vbagg.posterior import Posterior
 from vbagg.progress import Report, reporting
 
@@ -157,6 +158,10 @@ class VBAgg(BagModel):
             Fairfield Smith, by which what is unexplained falls with the square root of the size of an area.
         """
         return self._checked().posterior(X, offset, smooth, bag_effect)
+
+    def posterior_bags(self, bags: Bags, offset: Any = None) -> Posterior:
+        """Posterior of each bag's expected total."""
+        return self._checked().posterior_bags(bags, offset)
 
     def posterior_areas(self, bags: Bags, row: Any, area: Any, weight: Any = None) -> Posterior:
         """Posterior of the totals of areas that are made of parts of bags.

@@ -38,7 +38,7 @@ SCRIPTS = (
 )
 
 
-def write_report(path: str | os.PathLike, report: Report) -> Path:
+def write_report(path: str | os.PathLike[str], report: Report) -> Path:
     """Write the report to one HTML file, replacing a file of that name; an interrupted write changes nothing.
 
     The page needs no other file and asks for none.
@@ -95,7 +95,7 @@ def _targets(report: Report) -> list[tuple[str, str]]:
     return targets + ([("cite", "How to cite")] if report.citation else [])
 
 
-def _checked_target(path: str | os.PathLike) -> Path:
+def _checked_target(path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     if target.is_dir():
         raise ValueError(f"`path` must name a file; got the folder {str(target)!r}. Add a file name.")
