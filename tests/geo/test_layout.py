@@ -159,7 +159,7 @@ def test_a_job_that_is_large_for_the_machine_is_warned_of(data, monkeypatch):
     assert ("warning", "large") in [(finding.level, finding.code) for finding in findings.all]
     assert re.search(r"this machine has 0\.6 GB\. `--resolution \S+` \(in the units of EPSG:4326\)", str(findings))
     assert len(said) == 1
-    assert re.match(r"4 rasters and about \S+ pixels take about 0 s to read", said[0])
+    assert re.match(r"4 rasters and about \S+ pixels take about 0 s and 0\.9 GB of memory to read", said[0])
 
 
 def test_memory_does_not_grow_with_pixels(tmp_path, monkeypatch):

@@ -50,12 +50,12 @@ LIBRARIES = 0.85e9
 COLUMN = 24
 WORK = 0.25e9
 KEPT = 2e9
-
-
 LONG = 2 * 3600.0
 """CPU seconds of a fit from which on a larger `resolution` is worth a word."""
 SLOW_READING = 20.0
 """Seconds of reading from which on it is announced."""
+READING = 0.9e9
+"""Bytes that the check takes, whatever the rasters."""
 SECONDS_PER_SOURCE, SECONDS_PER_CELL, SECONDS_PER_PIXEL = 5e-8, 1e-8, 4e-7
 """CPU seconds of the check for each cell of a file, each cell of a layer on the grid, and each pixel: 87 for three
 files of 400 million cells with 38 million pixels, 67 on a grid of 1.7 million cells."""
@@ -77,7 +77,10 @@ def check_size(
         return False
     seconds = _reading_seconds(pixels, grid, layers)
     if seconds > SLOW_READING:
-        announce(f"{len(layers)} rasters and about {pixels:,.0f} pixels take about {duration(seconds)} to read")
+        size = f"{READING / 1e9:g} GB of memory"
+        announce(
+            f"{len(layers)} rasters and about {pixels:,.0f} pixels take about {duration(seconds)} and {size} to read"
+        )
     cost = _fit(len(polygons), int(pixels), int(pixels), len(layers), model)
     memory = machine_memory()
     is_too_large = memory is not None and cost["bytes"] > memory
