@@ -39,7 +39,7 @@ def test_the_package_runs_as_a_module():
 def test_the_folder_of_a_run_must_not_be_a_file(tmp_path, capsys):
     (tmp_path / "out").write_text("a file")
     assert main(["prepare", "--out", str(tmp_path / "out")]) == 2
-    assert "`--out` must be a folder" in one_line(capsys)
+    assert "`out` must name a folder" in one_line(capsys)
 
 
 def test_help_is_quick_and_lists_commands():

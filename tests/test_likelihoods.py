@@ -529,7 +529,7 @@ def test_defaults_of_a_density_agree_with_closed_forms(rng):
     np.testing.assert_allclose(law.cdf(y), given.cdf(y[:, None]).mean(axis=1), atol=1e-5)
     np.testing.assert_allclose(law.log_prob(y), np.log(given.pdf(y[:, None]).mean(axis=1)), atol=1e-4)
     np.testing.assert_allclose(law.cdf(law.quantile(0.3)), 0.3, atol=1e-6)
-    drawn = toy.simulate(np.tile(M, (3000, 1)), {}, {}, rng)
+    drawn = toy.simulate(np.tile(M, (500, 1)), {}, {}, rng)
     for a in range(3):
         assert stats.kstest(drawn[:, a], stats.gamma(k, scale=M[a] / k).cdf).pvalue > 1e-4
 
@@ -551,10 +551,10 @@ def test_defaults_of_a_mass_agree_with_the_poissons_own(link, rng):
         np.testing.assert_allclose(found.cdf(y), known.cdf(y), atol=1e-5)
     for level in (0.05, 0.5, 0.9):
         np.testing.assert_array_equal(found.quantile(level), known.quantile(level))
-    drawn = toy.simulate(np.tile(M, (4000, 1)), {}, {}, rng)
+    drawn = toy.simulate(np.tile(M, (600, 1)), {}, {}, rng)
     assert (drawn == np.round(drawn)).all()
-    assert (np.abs(drawn.mean(axis=0) - M) < 5 * np.sqrt(M / 4000)).all()
-    np.testing.assert_allclose(drawn.var(axis=0), M, rtol=0.15)
+    assert (np.abs(drawn.mean(axis=0) - M) < 5 * np.sqrt(M / 600)).all()
+    np.testing.assert_allclose(drawn.var(axis=0), M, rtol=0.35)
 
 
 def test_a_likelihood_without_a_density_says_so():

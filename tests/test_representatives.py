@@ -222,7 +222,7 @@ def test_the_search_goes_on_with_more_representatives_where_there_were_too_few(m
 
 def test_representatives_can_have_the_residual_variance_of_all_individuals(rng):
     """Means of groups are not individuals: the residual variance of totals is off unless it is restored."""
-    import vbagg.models.vbagg as module
+    import vbagg.models.layout as module
 
     problems, build = [], module.Problem
 

@@ -90,7 +90,7 @@ def test_staged_chunks_keep_to_the_memory_they_are_given(monkeypatch):
         return found
 
     monkeypatch.setattr(problem.StagedProblem, "_staged", staged)
-    monkeypatch.setattr("vbagg.models.vbagg.make_chunks", partial(make_chunks, max_elements=1e3))
+    monkeypatch.setattr("vbagg.models.layout.make_chunks", partial(make_chunks, max_elements=1e3))
     options = {"kernel": RBF(), "landmarks": 9, "inference": vbagg.Newton(starts=1)}
 
     def fit(memory):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from vbagg.cli.options import base_settings, with_settings
-from vbagg.cli.wrong_input import WrongInput, told_in_one_line, warned_in_one_line
+from vbagg.cli.wrong_input import told_in_one_line, warned_in_one_line
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.settings import combine
 
@@ -82,8 +82,6 @@ def _carry_out(
 
     Single stages without a file take what is not given from the settings of the folder.
     """
-    if out.exists() and not out.is_dir():
-        raise WrongInput(f"`--out` must be a folder; {out} is a file. Choose another name.")
     written = out / SETTINGS
     with told_in_one_line(ValueError):
         base = base_settings(config or (written if written.exists() and names else None))
