@@ -175,7 +175,7 @@ def _document(members: Mapping[str, bytes], path: str) -> dict[str, Any]:
         raise ValueError(
             f"A model file must have {', '.join(SECTIONS)}; {path!r} lacks {', '.join(missing)}. Save the model again."
         )
-    if document["model"] not in MODELS:
+    if not isinstance(document["model"], str) or document["model"] not in MODELS:
         raise ValueError(
             f"A model file must hold one of {', '.join(MODELS)}; {path!r} holds {document['model']!r}, "
             f"written by vbagg {package}. Load it with that release or a later one."
