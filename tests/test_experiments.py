@@ -194,6 +194,7 @@ def square_country(monkeypatch):
     return country
 
 
+@pytest.mark.slow
 def test_malaria_from_rows_to_page(square_country, tmp_path):
     settings = Settings(quick=True, methods=("VBAgg-Exp-NB", "Constant"), options={"scale": 0.5})
     table = run_experiment(Malaria(), tmp_path, settings)

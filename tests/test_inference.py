@@ -380,6 +380,7 @@ def many():
     return bags, rng.poisson(bags.sum_by_bag(bags.weight * np.exp(0.5 * np.sin(X[:, 0]) + 0.2 * X[:, 1]))).astype(float)
 
 
+@pytest.mark.slow
 def test_single_precision_changes_next_to_nothing(many):
     double, single = (
         vbagg.VBAgg(
