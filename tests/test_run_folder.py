@@ -113,6 +113,15 @@ class TestOneAtATime:
 
 
 class TestWhatKilledRunsLeave:
+    def test_the_layout_of_a_check_that_was_killed_is_gone(self, folder):
+        program = "import os; from pathlib import Path; from vbagg.workflow.shared import SharedLayout as S; "
+        program += f"S(Path({str(folder.path)!r})).folder().joinpath('band').touch(); os._exit(9)"
+        folder.path.mkdir(parents=True, exist_ok=True)
+        assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 9
+        assert [path.name for path in folder.path.rglob("band")] == ["band"]
+        with folder.in_use():
+            assert not list(folder.path.rglob("band"))
+
     def test_goes_when_the_next_run_starts(self, folder, gone):
         folder.path.mkdir()
         for name in (f".models-{gone}", f".maps-old-{gone}", f".lock-{gone}-1f", f".models-{os.getpid()}"):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,9 +22,10 @@ class SharedLayout:
         self.layout: Layout | None = None
 
     def folder(self) -> Path:
-        """An empty folder for a layout."""
+        """An empty folder for a layout, named like those of stages: the next run removes it if this one is killed."""
         self.drop()
-        self._folder = Path(mkdtemp(prefix=".layout-", dir=self._parent))
+        self._folder = self._parent / f".layout-{os.getpid()}"
+        self._folder.mkdir(parents=True)
         return self._folder
 
     def drop(self) -> None:
@@ -42,5 +42,3 @@ class SharedLayout:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.drop()
-        with suppress(OSError):
-            self._parent.rmdir()  # where nothing was finished
