@@ -25,6 +25,7 @@ from vbagg.elbo import Parameters, Spec
 from vbagg.errors import NotFittedError
 from vbagg.features import FeatureMap
 from vbagg.files import written_whole
+from vbagg.geodesic import GeodesicChart
 from vbagg.inference import INFERENCES, Gaussian, Status
 from vbagg.kernels import Kernel, Prior
 from vbagg.landmarks import Landmarks
@@ -65,7 +66,7 @@ CLASSES: dict[str, type] = {
         *likelihood_classes().values(),
         *(type(link) for link in LINKS.values()),
         *INFERENCES.values(),
-        *(Landmarks, Prior, Scaler, FeatureMap, Spec, Parameters, Gaussian, Observed, Status, Manifold),
+        *(Landmarks, Prior, Scaler, GeodesicChart, FeatureMap, Spec, Parameters, Gaussian, Observed, Status, Manifold),
     )
 }
 """Other dataclasses that may stand in a file. Each is stored as its fields."""

@@ -1,4 +1,7 @@
-"""Standard units: each covariate has sd 1, coordinates share one scale. Every bag counts once."""
+"""Standard units: each covariate has sd 1, coordinates share one scale. Every bag counts once.
+
+Behind them stand columns that are made of them: coordinates on surfaces, for kernels that ask for such.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbagg.bags import Bags
+from vbagg.geodesic import GeodesicChart
 
 
 @dataclass(frozen=True)
 class Scaler:
-    """`(X - centre) / scale` per column."""
+    """`(X - centre) / scale` per column, then the coordinates of each chart, which have centre 0 and scale 1."""
 
     centre: np.ndarray
     scale: np.ndarray
+    charts: tuple[GeodesicChart, ...] = ()
 
     @classmethod
     def fit(cls, bags: Bags) -> Scaler:
@@ -36,8 +41,15 @@ class Scaler:
         return cls(centre, np.sqrt(variance))
 
     def forward(self, X: np.ndarray) -> np.ndarray:
-        """To standard units."""
-        return (X - self.centre) / self.scale
+        """To standard units, with the coordinates of each chart."""
+        own = X.shape[1]
+        standard = (X - self.centre[:own]) / self.scale[:own]
+        return np.hstack([standard, *(chart.place(standard) for chart in self.charts)]) if self.charts else standard
+
+    def with_chart(self, chart: GeodesicChart) -> Scaler:
+        """Return the same units with the coordinates of one more chart behind all columns."""
+        new = chart.dimensions
+        return Scaler(np.r_[self.centre, np.zeros(new)], np.r_[self.scale, np.ones(new)], (*self.charts, chart))
 
     def backward(self, X: np.ndarray, columns: tuple[int, ...]) -> np.ndarray:
         """Some columns from standard to user's units."""

@@ -16,12 +16,14 @@ and the numbers in the tree are in the units of those arrays, which the models s
 from vbagg.kernels.base import Kernel, LogParameters, Product, Sum
 from vbagg.kernels.distances import median_distance, squared_distances
 from vbagg.kernels.families import RBF, Linear, Matern12, Matern32, Matern52, Periodic, White
+from vbagg.kernels.graph import Graph
 from vbagg.kernels.prior import PRIOR_NAMES, Prior
 from vbagg.kernels.trees import describe, from_dict, leaves, log_prior, summary, trainable_mask, with_values
 
 __all__ = [
     "PRIOR_NAMES",
     "RBF",
+    "Graph",
     "Kernel",
     "Linear",
     "LogParameters",

@@ -11,10 +11,13 @@ import numpy as np
 
 from vbagg.kernels.base import Composite, Kernel, LogParameters, Product, Sum
 from vbagg.kernels.families import RBF, Linear, Matern12, Matern32, Matern52, Periodic, White
+from vbagg.kernels.graph import Graph
 from vbagg.kernels.leaf import Leaf
 from vbagg.kernels.prior import PRIOR_NAMES, Prior
 
-KINDS = {kind.__name__: kind for kind in (RBF, Matern12, Matern32, Matern52, Linear, Periodic, White, Sum, Product)}
+KINDS = {
+    kind.__name__: kind for kind in (RBF, Matern12, Matern32, Matern52, Linear, Periodic, White, Graph, Sum, Product)
+}
 
 
 def from_dict(values: Mapping[str, Any]) -> Kernel:

@@ -31,6 +31,12 @@ class Frame:
         rate_scale, base = link.units(y, exposure)
         return cls(link, Scaler.fit(bags), rate_scale, base, bags.feature_names, bags.named)
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of all columns that kernels may see: the user's, then the coordinates of each chart."""
+        made = (f"geodesic {i + 1}" for chart in self.scaler.charts for i in range(chart.dimensions))
+        return (*self.feature_names, *made)
+
     def rows(self, X: Any) -> np.ndarray:
         """Features of individuals in standard units."""
         rows = Bags(X, np.zeros(len(X), dtype=int))

@@ -56,10 +56,11 @@ class Learning:
     """One fit: the model of these data, its arrays, and where a search may begin."""
 
     def __init__(self, choices: Choices, data: TrainingData) -> None:
-        self.choices, self.data = choices, data
         likelihood, bags = choices.likelihood, data.bags
         kernel = choices.kernel or setup.default_kernel(bags, with_individual_effect=likelihood.individual_effect)
-        self.components, learn_landmarks = setup.resolve_components(kernel, choices.landmarks, bags)
+        components, learn_landmarks = setup.resolve_components(kernel, choices.landmarks, bags)
+        self.components, data = setup.on_surfaces(components, data, choices.random_state)
+        self.choices, self.data = choices, data
         self.spec: Spec = setup.make_spec(self.components, likelihood, choices.link, choices.approximation)
         self.log_prior = make_log_prior(self.components, choices.priors, likelihood, choices.link)
         seed, scaler = choices.random_state, data.frame.scaler

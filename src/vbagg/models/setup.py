@@ -14,6 +14,7 @@ from vbagg import kernels
 from vbagg.bags import Bags
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import FeatureMap
+from vbagg.geodesic import GeodesicChart
 from vbagg.kernels import Kernel
 from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks
 from vbagg.likelihoods.base import Facts, Likelihood
@@ -105,6 +106,25 @@ def resolve_components(kernel: Kernel | None, landmarks: Any, bags: Bags) -> tup
     options = landmarks if isinstance(landmarks, Landmarks) else Landmarks()
     components = (kernel or default_kernel(bags)).resolve(bags.feature_names).components()
     return joint_components(components) if options.joint else components, options.learn
+
+
+def on_surfaces(
+    components: tuple[Kernel, ...], data: TrainingData, random_state: int
+) -> tuple[tuple[Kernel, ...], TrainingData]:
+    """Give each `Graph` kernel the coordinates of its columns' surface, behind the columns of the data."""
+    graphs = {leaf for component in components for leaf in component._leaves() if isinstance(leaf, kernels.Graph)}
+    if not graphs:
+        return components, data
+    bags, scaler = data.bags, data.frame.scaler
+    standard, placed = scaler.forward(bags.X), {}
+    for leaf in sorted(graphs, key=repr):
+        rows = (standard, leaf.source, bags.weight, bags.bag)
+        chart = GeodesicChart.fit(*rows, leaf.neighbours, leaf.dimensions, random_state)
+        first = len(scaler.scale)
+        placed[leaf] = leaf.on_coordinates(range(first, first + chart.dimensions))
+        scaler = scaler.with_chart(chart)
+    on_them = tuple(component._map_leaves(lambda leaf: placed.get(leaf, leaf)) for component in components)
+    return on_them, replace(data, frame=replace(data.frame, scaler=scaler))
 
 
 def check_kernel(kernel: Any) -> None:

@@ -225,7 +225,7 @@ class VBAgg(BagModel):
         frame, best = self._checked().frame, self._best
         rows: list[dict[str, Any]] = []
         for number, pair in enumerate(zip(best.spec.feature_map.components, best.parameters.kernel, strict=True)):
-            for row in kernels.describe(*pair, frame.feature_names, frame.scaler.scale):
+            for row in kernels.describe(*pair, frame.column_names, frame.scaler.scale):
                 rows.append({**row, "component": number, "part": row["kernel"], "columns": ", ".join(row["columns"])})
         for name, value in self.likelihood_parameters_.items():
             own = {"part": "likelihood", "parameter": name, "columns": "", "value": value, "user_value": value}
@@ -256,7 +256,7 @@ class VBAgg(BagModel):
             ("data", f"{len(fitted.observed.labels)} bags"),
             ("likelihood", fitted.likelihood.name + (f" ({learnt})" if learnt else "")),
             ("link", fitted.spec.link.name),
-            ("kernel", kernels.summary(self.kernel_, fitted.frame.feature_names)),
+            ("kernel", kernels.summary(self.kernel_, fitted.frame.column_names)),
             ("predictions", f"from {values}"),
             ("status", " ".join([status.message, *status.notes])),
         ]
