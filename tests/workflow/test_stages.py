@@ -1,3 +1,5 @@
+"""What stages do beside what `test_workflow.py` sees of a whole run."""
+
 from types import SimpleNamespace
 
 import pytest
@@ -26,3 +28,18 @@ def test_finished_folds_are_kept_inside_the_folder_of_the_stage(tmp_path, monkey
     stages.VALIDATION.work(run, tmp_path / "fresh")
     (folder,) = kept
     assert folder.resolve().parent == run.folder.kept("validation").resolve()
+
+
+def test_each_finished_fold_is_told(tmp_path):
+    """As a part that takes long by itself, which is shown without a terminal too, and in the log."""
+    steps, shares = [], []
+    folder = RunFolder(tmp_path / "out")
+    run = Run(from_words({}), folder, lambda text, share=None: shares.append(share), step=steps.append)
+    told = stages._by_fold(run, "cases")
+    told({"fold": 1, "model": "vbagg", "done": 0, "of": 6})
+    told({"finished": 1, "done": 3, "of": 6, "seconds": 12.04})
+    told({"fold": 2, "model": "vbagg", "done": 3, "of": 6})
+    told({"finished": 2, "done": 6, "of": 6, "kept": True})
+    assert steps == ["cases: fold 1, 12.0 s", "cases: fold 2, was finished before"]
+    assert shares == [0.0, 0.5]
+    assert "validation: cases: fold 1, 12.0 s" in (folder.path / "run.log").read_text()
