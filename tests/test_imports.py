@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from functools import reduce
 from pathlib import Path
 
 import vbagg
@@ -62,3 +64,13 @@ def cycles() -> list[str]:
 
 def test_no_module_needs_itself_through_others():
     assert cycles() == []
+
+
+def test_readme_names_what_the_package_has():
+    """By the package's own way to find them: a module that anything has imported is an attribute anyway."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?<![\w./])vbagg\.([A-Za-z_][\w.]*)\(", readme))
+    assert {"priors.default_priors", "Prior"} <= named
+    for name in named:
+        first, *rest = name.split(".")
+        assert reduce(getattr, rest, vbagg.__getattr__(first)) is not None

@@ -43,9 +43,12 @@ def demo_command(
 def _country(out: Path, seed: int | None) -> int:
     with told_in_one_line(ValueError, OSError, ImportError):
         from vbagg.geo.country_files import write_country
+        from vbagg.workflow.room import room_for
         from vbagg.workflow.truth import distance_from_truth
 
-        files = write_country(out / "data", overwrite=True, **({} if seed is None else {"seed": seed}))
+        out.mkdir(parents=True, exist_ok=True)
+        with room_for("the simulated country", out):
+            files = write_country(out / "data", overwrite=True, **({} if seed is None else {"seed": seed}))
     print(f"A simulated country is in {files.folder}: see {files.readme}.")
     data = {
         "polygons": files.districts,

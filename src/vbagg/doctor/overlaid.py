@@ -23,6 +23,7 @@ from vbagg.geo.polygons import Polygons
 from vbagg.geo.population import Reading
 from vbagg.geo.rasters import Layer
 from vbagg.geo.target import target_grid
+from vbagg.workflow.room import room_for
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Data
@@ -180,19 +181,20 @@ def overlaid(
     """Bring all rasters to the grid, and sum up what they hold under polygons; None where that cannot be."""
 
     def work() -> Overlaid:
-        layout = lay_out(
-            polygons,
-            inputs.responses,
-            target.overlay,
-            target.base,
-            inputs.people if target.base is inputs.people else None,
-            inputs.covariates,
-            kind="area" if data.population is None else "population",
-            population_is=data.population_is,
-            folder=folder,
-            attempt=found.attempt,
-            tell=tell,
-        )
+        with room_for("rasters on the target grid", folder):
+            layout = lay_out(
+                polygons,
+                inputs.responses,
+                target.overlay,
+                target.base,
+                inputs.people if target.base is inputs.people else None,
+                inputs.covariates,
+                kind="area" if data.population is None else "population",
+                population_is=data.population_is,
+                folder=folder,
+                attempt=found.attempt,
+                tell=tell,
+            )
         return Overlaid(layout)
 
     return found.attempt("layout", "settings", work)

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from vbagg.validate import FoldResult, Validation
+import vbagg
+from vbagg.validate import FoldResult, Validation, cross_validate
 from vbagg.validate.bag_scores import bag_scores, pit_ends
 
 REPEATS = 12
@@ -65,6 +66,15 @@ def test_whole_counts_have_the_band_they_had(rng):
         np.testing.assert_array_equal(table[f"least_mass_{level}"], table[f"mass_{level}"])
     broken = bag_scores(PoissonLaw(mean), y, whole=False)
     assert (broken["least_mass_50"] < broken["mass_50"]).all()
+
+
+def test_whole_folds_of_broken_counts_have_the_wider_band(rng):
+    """Whether counts are whole is a matter of all data: a fold of them alone tells nothing of the others."""
+    bags = vbagg.Bags(rng.normal(size=(24, 1)), np.arange(24), rng.uniform(4, 9, 24))
+    y = rng.poisson(bags.totals()).astype(float)
+    y[:2] += 0.5
+    found = cross_validate(vbagg.Constant("poisson"), bags, y, np.repeat([0, 1, 2, 3], 6), baselines=None).table
+    assert (found["least_mass_50"] < found["mass_50"]).all()
 
 
 def test_the_transform_of_a_broken_count_lies_between_those_of_whole_ones():

@@ -166,6 +166,41 @@ class TestWhatKilledRunsLeave:
         assert (folder.path / SETTINGS).exists()
 
 
+class TestWhatAStageKeeps:
+    """Parts of its work, for the next run if this one is killed."""
+
+    @pytest.fixture
+    def part(self, folder):
+        part = folder.kept("validation") / "cases" / "fold-1.json"
+        part.parent.mkdir(parents=True)
+        part.write_text("scores")
+        return part
+
+    def test_is_there_for_the_next_run(self, folder, part):
+        with folder.in_use():
+            assert part.exists()
+            with pytest.raises(KeyboardInterrupt):
+                carry_out(run_in(folder), Stage("validation", "validate", self.stopped))
+        assert part.exists()
+
+    def stopped(self, run, into):
+        raise KeyboardInterrupt
+
+    def test_is_gone_with_the_end_of_the_stage(self, folder, part):
+        carry_out(run_in(folder), stage := Stage("validation", "validate", writes()))
+        assert not folder.kept("validation").exists()
+        # and where settings are again those of the results
+        part.parent.mkdir(parents=True)
+        assert not carry_out(run_in(folder), stage)
+        assert not folder.kept("validation").exists()
+
+    def test_is_not_taken_where_all_is_asked_for_anew(self, folder, part):
+        def work(run, into):
+            assert not part.exists()
+
+        carry_out(run_in(folder), Stage("validation", "validate", work), force=True)
+
+
 class TestAFullDisk:
     def fails_with(self, folder, error):
         def work(run, into):

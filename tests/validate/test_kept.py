@@ -74,6 +74,16 @@ def test_folds_of_other_models_or_data_are_not_taken(bags, y, tmp_path, change):
     assert [how for how, _ in done] == ["made"] * 3
 
 
+@pytest.mark.parametrize(("change", "how"), [(None, "kept"), ("trials", "made"), ("offset", "made")])
+def test_folds_with_other_trials_or_offsets_are_not_taken(bags, y, tmp_path, change, how):
+    model = {"constant": Constant("binomial")}
+    given = {"trials": y + 9, "offset": np.linspace(-1, 1, bags.n_individuals)}
+    validated(bags, y, tmp_path, models=model, **given)
+    changed = {} if change is None else {change: given[change] + 1}
+    _, done = validated(bags, y, tmp_path, models=model, **given | changed)
+    assert [what for what, _ in done] == [how] * 3
+
+
 @pytest.mark.parametrize("damage", ["truncated", "swapped", "changed", "emptied", "foreign"])
 def test_damaged_folds_are_not_taken(bags, y, tmp_path, damage):
     whole, _ = validated(bags, y, tmp_path)

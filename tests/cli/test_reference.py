@@ -4,7 +4,7 @@ from pathlib import Path
 
 from vbagg.cli.reference import reference
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
 
 
 def test_reference_is_up_to_date():

@@ -5,6 +5,7 @@ import pytest
 from test_conditioning import Pitc, counts, data, normal, squares  # noqa: F401
 
 import vbagg
+from vbagg.models.vbagg import VBAgg
 
 
 def random_areas(bags, rng, n=5):
@@ -72,7 +73,7 @@ def test_areas_that_are_shares_of_a_mean():
     rate = 1 / (1 + np.exp(-X[:, 0]))
     trials = rng.integers(40, 90, 15)
     y = rng.binomial(trials, bags.sum_by_bag(bags.weight * rate) / bags.totals())
-    model = vbagg.VBAgg("binomial", kernel=vbagg.kernels.RBF(), hyper="point").fit(bags, y, trials=trials)
+    model = VBAgg("binomial", kernel=vbagg.kernels.RBF(), hyper="point").fit(bags, y, trials=trials)
     area = np.arange(90) // 9
     found, cells = model.posterior_areas(bags, np.arange(90), area), model.posterior(bags).mean
     expected = np.bincount(area, bags.weight * cells) / np.bincount(area, bags.weight)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom, nbinom
-from test_bag_loss import SIZES, landmark_features, toy
+from uneven_bags import SIZES, landmark_features, toy
 
 import vbagg
 from vbagg import kernels, likelihoods, metrics

@@ -19,7 +19,9 @@ from vbagg.geo.polygons import read_polygons
 from vbagg.geo.rasters import open_layers
 from vbagg.workflow.folder import RunFolder
 from vbagg.workflow.given import GIVEN, RECORD, Given, content_of, require_whole
+from vbagg.workflow.job import carry_out_stages
 from vbagg.workflow.opened import opened_maps
+from vbagg.workflow.progress import showing
 from vbagg.workflow.record import plain
 from vbagg.workflow.run import Run, Stage, carry_out, outdated
 from vbagg.workflow.settings import from_words
@@ -136,8 +138,11 @@ def test_a_changed_file_of_an_object_is_refused(tmp_path):
     settings = from_words(given.words)
     require_whole(settings)
     settings.data.polygons.write_bytes(b"something else")
-    with pytest.raises(ValueError, match=r"polygons\.parquet must be as `vbagg\.geo\.run` wrote it"):
+    told = r"polygons\.parquet must be as `vbagg\.geo\.run` wrote it"
+    with pytest.raises(ValueError, match=told):
         require_whole(settings)
+    with showing(False) as shown, pytest.raises(ValueError, match=told):
+        carry_out_stages(settings, tmp_path, (), False, shown)
 
 
 @pytest.mark.parametrize(

@@ -396,7 +396,7 @@ def test_workers_end_with_their_parent(tmp_path, how):
             """
         )
     )
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(fake_experiment.__file__).parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
     parent = subprocess.Popen([sys.executable, script, tmp_path], env=environment, stderr=subprocess.PIPE, text=True)
     try:
