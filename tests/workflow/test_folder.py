@@ -14,10 +14,10 @@ import pytest
 
 from vbagg.cli import main
 from vbagg.files import written_whole
+from vbagg.room import DiskFullError
 from vbagg.workflow.folder import DONE, SETTINGS, RunFolder
 from vbagg.workflow.lock import HOLDER, LOCK, holder_of
 from vbagg.workflow.processes import Process
-from vbagg.workflow.room import DiskFullError
 from vbagg.workflow.run import Run, Stage, carry_out, outdated
 from vbagg.workflow.settings import make_settings
 

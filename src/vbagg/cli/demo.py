@@ -43,7 +43,7 @@ def demo_command(
 def _country(out: Path, seed: int | None) -> int:
     with told_in_one_line(ValueError, OSError, ImportError):
         from vbagg.geo.country_files import write_country
-        from vbagg.workflow.room import room_for
+        from vbagg.room import room_for
         from vbagg.workflow.truth import distance_from_truth
 
         out.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ import typer
 
 from vbagg.cli.wrong_input import WrongInput, told_in_one_line
 from vbagg.experiments import EXPERIMENTS, get_experiment
+from vbagg.room import room_for
 
 if TYPE_CHECKING:
     from vbagg.experiments.runner import Run
@@ -60,7 +61,7 @@ def experiment_command(
     with ExitStack() as opened:
         with told_in_one_line(ValueError, ImportError):
             run = opened.enter_context(_open(name, folder, quick, repetitions, methods, options, report_only))
-        with told_in_one_line(OSError):
+        with told_in_one_line(OSError), room_for(f"the results of {name}", folder):
             return _report(run) if report_only else _run_and_report(run, jobs)
 
 

@@ -23,7 +23,7 @@ from vbagg.geo.polygons import Polygons
 from vbagg.geo.population import Reading
 from vbagg.geo.rasters import Layer
 from vbagg.geo.target import target_grid
-from vbagg.workflow.room import room_for
+from vbagg.room import room_for
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Data

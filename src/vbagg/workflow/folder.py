@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vbagg.room import room_for
 from vbagg.workflow.given import GIVEN
 from vbagg.workflow.lock import LOCK, locked
 from vbagg.workflow.processes import began_after, is_running
 from vbagg.workflow.record import Record
-from vbagg.workflow.room import room_for
 
 try:
     import resource

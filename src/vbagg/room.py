@@ -65,7 +65,7 @@ def _message(error: Exception, what: str, folder: Path) -> str:
     return (
         f"The disk is full: there was no room in {folder.parent if folder.name.startswith('.') else folder} while "
         f"writing {what}{file}; {_amount(shutil.disk_usage(folder).free)} are free.{limit} Make room and give the same "
-        "command again: what is finished is kept, and it goes on from there."
+        "command again: a run goes on from what it has finished."
     )
 
 
