@@ -28,7 +28,7 @@ from vbagg.experiments.tuning import Method, Tuned
 
 COVERAGE = [*(f"coverage_{level}" for level in (70, 75, 80, 85, 90, 95)), "coverage_error", "interval_score_90"]
 BAG = ["bag_nll", "bag_mse", "bag_log_density", "bag_log_mse"]
-TUNING = ["validation_nll", "candidates", "chosen"]
+TUNING = ["validation_nll", "candidates", "chosen", "fit_cpu_seconds"]
 SCALE = 0.0002
 """Of the country: 209 pixels in 10 districts."""
 
@@ -72,7 +72,7 @@ def small_table(monkeypatch, tmp_path):
 @pytest.fixture
 def two_epochs(monkeypatch):
     monkeypatch.setattr(
-        methods, "_training", lambda rate: vbagg.Adam((rate,), epochs=2, first_stop=1, record_every=450)
+        methods, "_training", lambda rate, seed: vbagg.Adam((rate,), (seed,), epochs=2, first_stop=1, record_every=450)
     )
 
 
@@ -118,7 +118,7 @@ def test_swiss_bags_from_rows_to_page(small_rolls, two_epochs, monkeypatch, tmp_
     assert table["coverage_90"].notna().tolist() == [True, False, False]
     assert np.isfinite(table[[*scores[:2], *BAG, "validation_nll"]].to_numpy(float)).all()
     assert table["candidates"].tolist() == [1, 1, 1]
-    assert table["chosen"].tolist()[:2] == ["known", "rate 0.01, manifold 0.1"]
+    assert table["chosen"].tolist()[:2] == ["known", "rate 0.01, manifold 0.1, penalty 1, hidden 50, seed 0"]
 
     examples = experiment.example(settings, tmp_path)
     written = experiment.report(table, tmp_path, settings)

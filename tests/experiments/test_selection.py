@@ -19,7 +19,7 @@ from vbagg.datasets import AggregateData
 from vbagg.experiments import elevators, get_experiment, malaria, methods, splits, swiss, tuning
 from vbagg.experiments.scores import plug_in_nll, training_rates
 from vbagg.experiments.splits import Observed, Split, Truth, separate
-from vbagg.experiments.tuning import Method, tune
+from vbagg.experiments.tuning import Grid, Method, tune
 
 
 def roll(likelihood="poisson"):
@@ -160,10 +160,15 @@ def test_fitting_and_selection_cannot_be_given_the_truth():
         }
 
 
+@pytest.fixture(autouse=True)
+def no_earlier_fits(monkeypatch):
+    monkeypatch.setattr(tuning, "_last", None)
+
+
 @pytest.fixture
 def two_epochs(monkeypatch):
     monkeypatch.setattr(
-        methods, "_training", lambda rate: vbagg.Adam((rate,), epochs=2, first_stop=1, record_every=450)
+        methods, "_training", lambda rate, seed: vbagg.Adam((rate,), (seed,), epochs=2, first_stop=1, record_every=450)
     )
 
 
@@ -243,6 +248,38 @@ def test_the_quick_flag_reaches_the_candidates(split):
     assert tune(Method(either), split).candidates == 2
 
 
+def test_a_grid_is_searched_one_setting_after_another(split):
+    best = best_level(split.validation)
+    made = []
+
+    def make(level, pull):
+        made.append((level, pull))
+        return candidate(best * (0.3 + level) * pull, 0.0)
+
+    grid = Grid({"level": (0.2, 0.7, 3.0), "pull": (0.5, 1.0, 1.5)}, make)
+    assert len(grid) == len(list(grid)) == 9
+    tuned = tune(Method(lambda quick: grid), split)
+    # beside a pull of 0.5 the largest level is nearest to the best in log; then pulls are tried beside it
+    nll = {pair: plug_in_nll(make(*pair), split.validation) for pair in itertools.product(*grid.axes.values())}
+    level = min(grid.axes["level"], key=lambda level: nll[level, 0.5])
+    pull = min(grid.axes["pull"], key=lambda pull: nll[level, pull])
+    assert tuned.chosen == f"level {level:g}, pull {pull:g}"
+    assert tuned.validation_nll == nll[level, pull]
+    assert tuned.candidates == 5
+
+
+def test_a_method_on_the_same_data_uses_the_fits_of_the_one_before(split, candidates):
+    both = tune(Method(lambda quick: candidates), split)
+    alone = KnownModel(candidates["low"].level)
+    again = tune(Method(lambda quick: {"alone": alone}), split)
+    assert again.model is candidates["low"]
+    assert not alone.fits
+    assert 0 <= again.fit_cpu_seconds <= both.fit_cpu_seconds
+    for other in (Method(lambda quick: {"alone": alone}, early_stop=True), Method(lambda quick: {"alone": alone})):
+        elsewhere = replace(split) if not other.early_stop else split
+        assert tune(other, elsewhere).model is alone
+
+
 # Methods
 
 POISSON = {
@@ -252,9 +289,9 @@ POISSON = {
     "VBAgg-Exp": (2, 2),
     "VBAgg-Exp-Obj": (1, 1),
     "VBAgg-Exp-Adam": (1, 2),
-    "Nystrom-Exp": (1, 6),
-    "NN-Exp": (1, 6),
-    "Bag-pixel": (1, 4),
+    "Nystrom-Exp": (1, 216),
+    "NN-Exp": (1, 243),
+    "Bag-pixel": (1, 54),
     "Constant": (1, 1),
 }
 """Numbers of candidates, quick and full."""
@@ -262,11 +299,12 @@ NORMAL = {
     "VBAgg": (2, 2),
     "VBAgg-Obj": (1, 1),
     "VBAgg-Adam": (1, 2),
-    "Nystrom": (1, 6),
-    "NN": (1, 6),
-    "Bag-pixel": (1, 4),
+    "Nystrom": (1, 216),
+    "NN": (1, 243),
+    "Bag-pixel": (1, 54),
     "Constant": (1, 1),
 }
+ON_SURFACES = {"VBAgg-Sq-Graph": (1, 1), "VBAgg-Exp-Graph": (1, 1)}
 BEYOND_THE_PAPER = {
     "VBAgg-Sq-NB": (1, 1),
     "VBAgg-Exp-NB": (1, 1),
@@ -280,7 +318,7 @@ def families(country):
     """Methods of each experiment, the expected numbers of candidates, and the likelihood."""
     split, _, _ = malaria.divided(country, 0)
     return [
-        (swiss.METHODS["poisson"], POISSON, "poisson"),
+        (swiss.METHODS["poisson"], POISSON | ON_SURFACES, "poisson"),
         (malaria._methods(split), POISSON | BEYOND_THE_PAPER, "poisson"),
         (swiss.METHODS["normal"], NORMAL, "normal"),
         (elevators.METHODS, NORMAL, "normal"),
@@ -328,20 +366,27 @@ def test_early_stop_bags_are_for_the_baselines_alone(families):
                 assert (model.inference.epochs, model.inference.first_stop, model.inference.patience) == (450, 150, 10)
 
 
-def test_only_the_methods_called_obj_nb_and_default_choose_by_the_objective(families):
+def test_only_the_methods_without_candidates_choose_by_the_objective(families):
     for family, _, _ in families:
         by_objective = {name for name, method in family.items() if method.select == "objective"}
-        assert by_objective == {name for name in family if name.endswith(("-Obj", "-NB")) or "-Default" in name}
+        ends = ("-Obj", "-NB", "-Graph")
+        assert by_objective == {name for name in family if name.endswith(ends) or "-Default" in name}
         assert {method.select for method in family.values()} == {"objective", "validation"}
 
 
 def test_labels_tell_what_candidates_differ_in():
     for label, model in methods.poisson_methods(vbagg.kernels.RBF())["Nystrom-Exp"].candidates(False).items():
         strength = model.manifold.strength if model.manifold else 0
-        [rate] = model.inference.learning_rates
-        assert label == f"rate {rate:g}, penalty {model.penalty:g}, manifold {strength:g}"
+        [rate], [seed] = model.inference.learning_rates, model.inference.seeds
+        share = model.landmarks / 30
+        expected = f"rate {rate:g}, penalty {model.penalty:g}, manifold {strength:g}, share {share:g}, seed {seed}"
+        assert label == expected
     for label, model in methods.normal_methods(vbagg.kernels.RBF())["NN"].candidates(False).items():
-        assert label == f"rate {model.inference.learning_rates[0]:g}, manifold {model.manifold.strength:g}"
+        [rate], [seed] = model.inference.learning_rates, model.inference.seeds
+        assert label == (
+            f"rate {rate:g}, manifold {model.manifold.strength:g}, penalty {model.penalty:g},"
+            f" hidden {model.hidden}, seed {seed}"
+        )
 
 
 def test_the_papers_own_procedure_is_kept_apart(families):

@@ -28,9 +28,11 @@ class KnownModel:
     def get_params(self) -> dict[str, Any]:
         known = {"tau": "normal", "dispersion": "negative_binomial"}
         return {
+            "level": self.level,
+            "spread": self.spread,
             "likelihood": next(
                 (name for noise, name in known.items() if noise in self.likelihood_parameters_), "poisson"
-            )
+            ),
         }
 
     def rates(self, X: np.ndarray) -> np.ndarray:

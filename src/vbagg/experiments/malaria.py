@@ -80,8 +80,7 @@ class Malaria(Experiment):
         ]
 
     def run(self, task: Task, settings: Settings) -> Scores:  # noqa: D102
-        country = _country(_scale(settings))
-        split, truth, test_rates = divided(country, task["repetition"])
+        split, truth, test_rates = _divided(_scale(settings), task["repetition"])
         tuned = tune(_methods(split)[task["method"]], split, settings.quick)
         scores = individual_scores(tuned.model, split.train, truth)
         assert truth.rate is not None
@@ -189,6 +188,12 @@ def _scale(settings: Settings) -> float:
 def _country(scale: float) -> SimulatedCountry:
     """The twin; a smaller one has both fewer districts and fewer pixels in each."""
     return datasets.simulated_country(scale, n_districts=round(N_DISTRICTS * scale**0.5))
+
+
+@lru_cache(maxsize=1)
+def _divided(scale: float, seed: int) -> tuple[Split, Truth, np.ndarray]:
+    """One object for all methods, so that they can share fits."""
+    return divided(_country(scale), seed)
 
 
 def _log_mse(rate: np.ndarray, estimate: np.ndarray) -> float:

@@ -9,11 +9,11 @@ priors, learning rate by validation bags.
 from __future__ import annotations
 
 from functools import partial
-from itertools import product
 from typing import Any
 
 import vbagg
-from vbagg.experiments.tuning import Method
+from vbagg import kernels
+from vbagg.experiments.tuning import Grid, Method
 from vbagg.kernels import Kernel
 from vbagg.links import get_link
 
@@ -24,7 +24,11 @@ FIRM_VARIANCE = 0.1
 MANIFOLD_STRENGTHS = {"poisson": (0.1, 1.0, 10.0), "normal": (0.001, 0.01, 0.1)}
 """In units of `f`, whose spread over individuals is larger for the Normal."""
 LANDMARKS = 30
-"""Of Nystrom, bag-pixel and the paper's own VBAgg; the paper tries 15 and 30."""
+"""Of the paper's own VBAgg, Nystrom and bag-pixel, which also try half as many, as the paper does."""
+PENALTIES = (1.0, 10.0, 0.1)
+HIDDEN = (50, 20, 100)
+RATES = (0.01, 0.05, 0.001)
+SEEDS = (0, 1, 2)
 
 
 def poisson_methods(
@@ -56,6 +60,14 @@ def default_methods() -> dict[str, Method]:
         return Method(lambda quick: {"defaults": vbagg.VBAgg(likelihood, "exp")}, select="objective")
 
     return {"VBAgg-Default": only("negative_binomial"), "VBAgg-Default-Poisson": only("poisson")}
+
+
+def surface_methods() -> dict[str, Method]:
+    """Beyond the paper: kernels that follow the surface on which individuals lie."""
+    kernel = kernels.Graph()
+    return {
+        f"VBAgg-{suffix}-Graph": _variational("", "poisson", link, kernel)["-Obj"] for suffix, link in LINKS.items()
+    }
 
 
 def normal_methods(kernel: Kernel, landmarks: Any = LANDMARKS) -> dict[str, Method]:
@@ -93,34 +105,32 @@ def _adam_candidates(likelihood: str, link: str, kernel: Kernel, landmarks: Any,
             inference=vbagg.Adam(learning_rates=(rate,), record_every=450, epochs=50 if quick else 450),
             priors=None,
         )
-        for rate in _rates(quick)
+        for rate in ((0.01,) if quick else (0.05, 0.01))
     }
 
 
 def _baselines(
     suffix: str, likelihood: str, link: str, kernel: Kernel, landmarks: Any, manifold_kernel: Kernel | None
 ) -> dict[str, Method]:
-    strengths = MANIFOLD_STRENGTHS[likelihood]
+    strengths = (0.0, *MANIFOLD_STRENGTHS[likelihood])
 
     def smooth(strength: float) -> vbagg.Manifold | None:
         return vbagg.Manifold(strength, kernel=manifold_kernel) if strength else None
 
-    def nystrom(kind: type[vbagg.Nystrom], quick: bool, smoothed: bool) -> Candidates:
-        settings = [(1.0, 0.0), (10.0, 0.0), (1.0, strengths[1])][: 1 if quick else 3 if smoothed else 2]
-        return {
-            f"rate {rate:g}, penalty {penalty:g}, manifold {strength:g}": kind(
-                likelihood, link, kernel, landmarks, penalty, smooth(strength), _training(rate)
-            )
-            for rate, (penalty, strength) in product(_rates(quick), settings)
-        }
+    def nystrom(kind: type[vbagg.Nystrom], quick: bool, smoothed: bool) -> Grid:
+        def make(rate: float, penalty: float, manifold: float, share: float, seed: int) -> vbagg.Nystrom:
+            own = _fewer(landmarks, share)
+            return kind(likelihood, link, kernel, own, penalty, smooth(manifold), _training(rate, seed))
 
-    def network(quick: bool) -> Candidates:
-        return {
-            f"rate {rate:g}, manifold {strength:g}": vbagg.ManifoldNN(
-                likelihood, link, 50, 1.0, smooth(strength), _training(rate)
-            )
-            for rate, strength in product(_rates(quick), strengths[:1] if quick else strengths)
-        }
+        axes = {"rate": RATES, "penalty": PENALTIES, "manifold": strengths if smoothed else (0.0,)}
+        return Grid(_axes(axes | {"share": (1.0, 0.5), "seed": SEEDS}, quick), make)
+
+    def network(quick: bool) -> Grid:
+        def make(rate: float, penalty: float, manifold: float, hidden: int, seed: int) -> vbagg.ManifoldNN:
+            return vbagg.ManifoldNN(likelihood, link, hidden, penalty, smooth(manifold), _training(rate, seed))
+
+        axes = {"rate": RATES, "manifold": strengths[1:], "penalty": PENALTIES, "hidden": HIDDEN, "seed": SEEDS}
+        return Grid(_axes(axes, quick), make)
 
     return {
         f"Nystrom{suffix}": Method(partial(nystrom, vbagg.Nystrom, smoothed=True), early_stop=True),
@@ -130,11 +140,18 @@ def _baselines(
     }
 
 
-def _rates(quick: bool) -> tuple[float, ...]:
-    """Learning rates; the paper also tries 0.001, with which 450 epochs do not suffice."""
-    return (0.01,) if quick else (0.05, 0.01)
+def _axes(axes: dict[str, tuple[Any, ...]], quick: bool) -> dict[str, tuple[Any, ...]]:
+    """All values, or the first of each."""
+    return {axis: values[:1] for axis, values in axes.items()} if quick else axes
 
 
-def _training(rate: float) -> vbagg.Adam:
+def _fewer(landmarks: Any, share: float) -> Any:
+    """A share of the landmarks, a number or one for each component."""
+    if isinstance(landmarks, int):
+        return max(1, round(share * landmarks))
+    return [_fewer(own, share) for own in landmarks]
+
+
+def _training(rate: float, seed: int) -> vbagg.Adam:
     """The paper's training of the baselines: 450 epochs at most, early stopping from epoch 150."""
-    return vbagg.Adam(learning_rates=(rate,), record_every=450)
+    return vbagg.Adam(learning_rates=(rate,), seeds=(seed,), record_every=450)

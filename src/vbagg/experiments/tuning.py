@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,13 +18,56 @@ from vbagg.experiments.splits import Split
 
 
 @dataclass(frozen=True)
+class Grid(Mapping[str, Any]):
+    """Models of all combinations of values of several settings, searched one setting after another.
+
+    Each setting in turn takes the value that is best beside those chosen for the settings before it and the first
+    values of those after it: as many fits as there are values, where all combinations would be their product.
+
+    Attributes
+    ----------
+    axes
+        The values of each setting, in the order in which settings are chosen.
+    make
+        Makes the model of one combination, given by name.
+    """
+
+    axes: Mapping[str, Sequence[Any]]
+    make: Callable[..., Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.make(**self._combinations()[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._combinations())
+
+    def __len__(self) -> int:
+        return math.prod(map(len, self.axes.values()))
+
+    def search(self, rank: Callable[[str], float]) -> None:
+        """Ask for the rank of one combination after another, by name; lower is better."""
+        chosen = {axis: values[0] for axis, values in self.axes.items()}
+        for axis, values in self.axes.items():
+            ranks = [rank(_name(chosen | {axis: value})) for value in values]
+            chosen[axis] = values[int(np.argmin(ranks))]
+
+    def _combinations(self) -> dict[str, dict[str, Any]]:
+        settings = (dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values()))
+        return {_name(own): own for own in settings}
+
+
+def _name(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{axis} {value:g}" for axis, value in settings.items())
+
+
+@dataclass(frozen=True)
 class Method:
     """Candidates and how to choose among them.
 
     Attributes
     ----------
     candidates
-        Function that makes the models by what tells them apart, given the quick flag.
+        Function that makes the models by what tells them apart, given the quick flag; a `Grid` is searched.
     select
         "validation": the lowest plug-in NLL of the validation bags; "objective": the highest ELBO.
     early_stop
@@ -39,33 +85,94 @@ class Method:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The chosen model and how many were compared."""
+    """The chosen model, how many were compared, and the CPU seconds of all their fits."""
 
     model: Any
     chosen: str
     candidates: int
     validation_nll: float
+    fit_cpu_seconds: float = 0.0
 
     @property
     def selection(self) -> Scores:
         """How it was chosen, for the row of a repetition."""
-        return {"validation_nll": self.validation_nll, "candidates": self.candidates, "chosen": self.chosen}
+        return {
+            "validation_nll": self.validation_nll,
+            "candidates": self.candidates,
+            "chosen": self.chosen,
+            "fit_cpu_seconds": self.fit_cpu_seconds,
+        }
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A candidate after its fit; the loss of one that diverged is infinite."""
+
+    model: Any
+    validation_nll: float
+    cpu_seconds: float
+
+
+@dataclass
+class Trials:
+    """Fits to one split, by what tells models apart."""
+
+    split: Split
+    early_stop: bool
+    done: dict[str, Trial] = field(default_factory=dict)
+
+    def of(self, model: Any) -> Trial:
+        """The trial of a model like this one, which is fitted if none was."""
+        key = f"{type(model).__name__}({model.get_params()})"
+        if key not in self.done:
+            self.done[key] = self._fit(model)
+        return self.done[key]
+
+    def only(self, trials: Collection[Trial]) -> Trials:
+        """These trials alone, so that models of others can go."""
+        kept = {key: trial for key, trial in self.done.items() if any(trial is own for own in trials)}
+        return Trials(self.split, self.early_stop, kept)
+
+    def _fit(self, model: Any) -> Trial:
+        began = time.process_time()
+        held_out: dict[str, Any] = {"early_stop": self.split.early_stop.pair} if self.early_stop else {}
+        try:
+            model.fit(self.split.train.bags, self.split.train.y, progress=False, **held_out)
+            finite = np.isfinite(model.predict(self.split.validation.bags)).all()
+        except FloatingPointError:
+            finite = False
+        loss = plug_in_nll(model, self.split.validation) if finite else math.inf
+        return Trial(model, loss, time.process_time() - began)
+
+
+_last: Trials | None = None
+"""Fits of the method before: one that chooses otherwise among the same models on the same data need not repeat them."""
 
 
 def tune(method: Method, split: Split, quick: bool = False) -> Tuned:
     """Fit all candidates to the training bags and keep the best; one that diverges is out of the running."""
+    global _last
+    earlier = _last.done if _last and _last.split is split and _last.early_stop == method.early_stop else {}
+    trials = Trials(split, method.early_stop, dict(earlier))
+    own: dict[str, Trial] = {}
+
+    def rank(trial: Trial) -> float:
+        by_objective = method.select == "objective" and math.isfinite(trial.validation_nll)
+        return -trial.model.elbo_ if by_objective else trial.validation_nll
+
+    def rank_of(name: str) -> float:
+        own[name] = trials.of(candidates[name])
+        return rank(own[name])
+
     candidates = method.candidates(quick)
-    held_out: dict[str, Any] = {"early_stop": split.early_stop.pair} if method.early_stop else {}
-    losses, ranks = {}, {}
-    for name, model in candidates.items():
-        try:
-            model.fit(split.train.bags, split.train.y, progress=False, **held_out)
-        except FloatingPointError:
-            continue
-        if np.isfinite(model.predict(split.validation.bags)).all():
-            losses[name] = plug_in_nll(model, split.validation)
-            ranks[name] = -model.elbo_ if method.select == "objective" else losses[name]
-    if not ranks:
-        raise FloatingPointError(f"None of {len(candidates)} candidates stayed finite.")
-    best = min(ranks, key=ranks.__getitem__)
-    return Tuned(candidates[best], best, len(candidates), losses[best])
+    if isinstance(candidates, Grid):
+        candidates.search(rank_of)
+    else:
+        for name in candidates:
+            rank_of(name)
+    _last = trials.only(own.values())
+    best = min(own, key=lambda name: rank(own[name]))
+    if math.isinf(rank(own[best])):
+        raise FloatingPointError(f"None of {len(own)} candidates stayed finite.")
+    cpu = sum(trial.cpu_seconds for trial in own.values())
+    return Tuned(own[best].model, best, len(own), own[best].validation_nll, cpu)
