@@ -40,6 +40,10 @@ def experiment_command(
     scale: Annotated[float | None, typer.Option(help="Share of the paper's million pixels (malaria).")] = None,
     bag_mean: Annotated[float | None, typer.Option(help="Mean size of bags (elevators).")] = None,
     bag_std: Annotated[float | None, typer.Option(help="Standard deviation of the size of bags (elevators).")] = None,
+    overview: Annotated[
+        Path | None,
+        typer.Option(help="Write one page over all experiments in this folder, and leave.", show_default=False),
+    ] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Write the report again from finished rows; run nothing.")
     ] = False,
@@ -54,6 +58,12 @@ def experiment_command(
     """
     if list_all:
         return _list()
+    if overview is not None:
+        from vbagg.experiments.overview import write_overview
+
+        with told_in_one_line(OSError, ValueError):
+            _show([write_overview(overview)])
+        return 0
     if name is None:
         raise WrongInput(f"Name an experiment: {', '.join(EXPERIMENTS)}.")
     options = _positive({"scale": scale, "bag_mean": bag_mean, "bag_std": bag_std})

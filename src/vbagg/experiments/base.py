@@ -106,6 +106,21 @@ class Experiment(ABC):
     options: ClassVar[tuple[str, ...]] = ()
     """Names that ``Settings.options`` may hold."""
 
+    pair_by: ClassVar[tuple[str, ...]] = ("repetition",)
+    """Keys that tell data sets apart, for paired tests."""
+    overview_scores: ClassVar[tuple[str, ...]] = ()
+    """Scores in the page over all experiments."""
+    formats: ClassVar[Mapping[str, str]] = {}
+    """How scores are written."""
+    paper_scores: ClassVar[Mapping[str, Mapping[str, float]]] = {}
+    """The paper's numbers: method to score to value."""
+    paper_p_values: ClassVar[Mapping[tuple[str, str], Mapping[str, float]]] = {}
+    """The paper's p-values: (method, other) to score to value."""
+
+    def parts(self, table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+        """Rows that are judged apart, each with a name; one part without a name unless an experiment says otherwise."""
+        return [("", table)]
+
     @abstractmethod
     def tasks(self, settings: Settings) -> list[Task]:
         """All tasks, each with the same key names; raises ValueError if the settings cannot be met."""

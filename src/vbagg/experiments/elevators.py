@@ -46,6 +46,8 @@ class Elevators(Experiment):
     methods = tuple(METHODS)
     left_to_ask = ("VBAgg-Adam",)
     options = ("bag_mean", "bag_std")
+    overview_scores, formats = tuple(SCORES), FORMATS
+    paper_scores, paper_p_values = PAPER, P_VALUES
 
     def check(self, settings: Settings) -> None:
         """See also that the data are there, or can be fetched, before any work starts."""
@@ -69,6 +71,10 @@ class Elevators(Experiment):
             for method in self.chosen_methods(settings)
         ]
 
+    def parts(self, table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+        """Rows of each mean size of bags."""
+        return [(f"bags of {mean:g}", rows) for mean, rows in table.groupby("bag_mean")]
+
     def run(self, task: Task, settings: Settings) -> Scores:  # noqa: D102
         mean = task["bag_mean"]
         std = settings.options.get("bag_std", SIZES.get(mean, mean / 2))
@@ -84,11 +90,11 @@ class Elevators(Experiment):
     def report(self, table: pd.DataFrame, folder: Path, settings: Settings) -> list[Path]:  # noqa: D102
         columns = report.present(table, SCORES)
         sections = []
-        for mean, rows in table.groupby("bag_mean"):
+        for part, rows in self.parts(table):
             frame = summary(rows, ["method"], columns, formats=FORMATS)
             paper = {method: {k: v for k, v in numbers.items() if k in frame} for method, numbers in PAPER.items()}
             sections.append(
-                f"## Bags of {mean:g} individuals on average\n\n{markdown_table(with_paper(frame, paper))}\n"
+                f"## {part.capitalize()} individuals on average\n\n{markdown_table(with_paper(frame, paper))}\n"
                 + report.significance_section(
                     rows, ["VBAgg", "VBAgg-Obj"], SCORES[:2], ["repetition"], P_VALUES
                 ).replace("## ", "### ")

@@ -71,6 +71,8 @@ class Malaria(Experiment):
     )
     left_out_of_quick = ("VBAgg-Sq", "VBAgg-Exp")
     options = ("scale",)
+    overview_scores, formats = tuple(SCORES), FORMATS
+    paper_scores, paper_p_values = PAPER, P_VALUES
 
     def tasks(self, settings: Settings) -> list[Task]:  # noqa: D102
         return [

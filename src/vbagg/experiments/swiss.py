@@ -42,7 +42,8 @@ class SwissRoll(Experiment):
     quick_grid: ClassVar[tuple[int, ...]]
     references: ClassVar[tuple[str, ...]]
     pictured: ClassVar[tuple[str, ...]]
-    paper_p_values: ClassVar[report.PValues] = {}
+    formats = FORMATS
+    overview_scores = ("individual_nll", "individual_mse", "bag_nll", "bag_mse", "coverage_error", "interval_score_90")
 
     def tasks(self, settings: Settings) -> list[Task]:  # noqa: D102
         return [
@@ -85,9 +86,8 @@ class SwissRoll(Experiment):
             figures.coverage_error_curves(table[table["coverage_90"].notna()], self.varied, path, xlabel=self.axis)
             drawn["Distance of the coverage of 70% to 95% intervals from their level."] = path
         drawn |= report.coverage_figure(table, folder, "Coverage of central intervals, all settings pooled.")
-        pairs = [self.varied, "repetition"]
         tests = report.significance_section(
-            table, self.references, ["individual_nll", "individual_mse"], pairs, self.paper_p_values
+            table, self.references, ["individual_nll", "individual_mse"], self.pair_by, self.paper_p_values
         )
         sections = [
             "## Scores\n\nAll settings pooled. " + markdown_table(overall),
@@ -140,6 +140,7 @@ class SwissBags(SwissRoll):
     name = "swiss-bags"
     title = "Swiss roll, Poisson: more bags"
     likelihood, varied, axis = "poisson", "bags", "number of training bags"
+    pair_by = ("bags", "repetition")
     full_grid, quick_grid = (100, 150, 200, 250, 300, 350), (100, 150)
     methods = tuple(METHODS["poisson"])
     references: ClassVar[tuple[str, ...]] = ("VBAgg-Sq", "VBAgg-Exp", "VBAgg-Sq-Obj", "VBAgg-Exp-Obj")
@@ -163,6 +164,7 @@ class SwissIndividuals(SwissRoll):
     name = "swiss-individuals"
     title = "Swiss roll, Poisson: larger bags"
     likelihood, varied, axis = "poisson", "mean_size", "mean number of individuals in a bag"
+    pair_by = ("mean_size", "repetition")
     full_grid, quick_grid = (100, 200, 300, 400), (50, 100)
     methods = tuple(METHODS["poisson"])
     references: ClassVar[tuple[str, ...]] = SwissBags.references
