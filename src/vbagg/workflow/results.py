@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,18 @@ if TYPE_CHECKING:
     from vbagg.validate import Validation
 
 FINDINGS, FOLDS, VERDICT = "findings.json", "folds.json", "verdict.txt"
+
+
+@contextmanager
+def written_by(verb: str, path: Path) -> Iterator[None]:
+    """Read a file of results; one that the command did not write leads to a message that names both."""
+    try:
+        yield
+    except Exception as error:  # whatever other content leads to
+        reason = " ".join(str(error).split()).rstrip(". ") or type(error).__name__
+        raise ValueError(
+            f"{path} cannot be read as what `vbagg {verb}` wrote: {reason}. Do it again: `vbagg {verb} --force`."
+        ) from error
 
 
 def write_findings(findings: Findings, folder: Path) -> None:
@@ -24,7 +38,12 @@ def read_findings(folder: Path) -> Findings | None:
     from vbagg.doctor import Findings
 
     path = folder / FINDINGS
-    return Findings.from_json(path.read_text(encoding="utf-8")) if path.exists() else None
+    if not path.exists():
+        return None
+    with written_by("check", path):
+        findings = Findings.from_json(path.read_text(encoding="utf-8"))
+        str(findings)  # what cannot be told is none of ours
+        return findings
 
 
 def write_validation(validation: Validation, folder: Path, unit: str) -> None:
@@ -47,5 +66,13 @@ def read_validation(folder: Path) -> Validation | None:
         return None
     from vbagg.validate import FoldResult, Validation
 
-    document = json.loads((folder / FOLDS).read_text(encoding="utf-8"))
-    return Validation(tuple(FoldResult.from_json(json.dumps(fold)) for fold in document["folds"]), document["per"])
+    with written_by("validate", folder / FOLDS):
+        document = json.loads((folder / FOLDS).read_text(encoding="utf-8"))
+        folds = tuple(FoldResult.from_json(json.dumps(fold)) for fold in document["folds"])
+        validation = Validation(folds, document["per"])
+        # what cannot be scored is none of ours
+        validation.scores().loc["vbagg"]
+        validation.coverage()
+        validation.reliability()
+        validation.pit_histogram()
+        return validation

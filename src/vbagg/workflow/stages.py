@@ -169,7 +169,7 @@ def _validate(run: Run, folder: Path) -> None:
             trials=trials_of(run, prepared),
             progress=_by_fold(run, response),
             per=run.settings.maps.per,
-            keep=run.folder.kept(VALIDATION.name) / response,
+            keep=run.folder.kept(VALIDATION.name) / run.file_name(response),
         )
         write_validation(validation, folder / run.file_name(response), rate_units(run, prepared, response))
         for note in validation.notes:
