@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fuzzing import JSON, changed_bytes, examples, made_or_refused, replaced, snapshot
+from fuzzing import DEEPEST, JSON, changed_bytes, examples, made_or_refused, replaced, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
 import vbagg
+from vbagg.cli import main
 from vbagg.io import DOCUMENT
 from vbagg.workflow.settings import WORDS, Settings, from_words, read_settings, settings_text
 
@@ -144,3 +145,59 @@ def test_files_of_settings_that_changed(tmp_path, data):
     made = read(changed_bytes(data.draw, content) if data.draw(st.booleans()) else content, tmp_path)
     if made is not None:
         assert read(settings_text(made, tmp_path / "run.toml").encode(), tmp_path) == made
+
+
+def with_document(content: bytes, document: bytes) -> bytes:
+    return zipped({**members(content), DOCUMENT: document})
+
+
+def with_items_of_no_size(content: bytes) -> bytes:
+    parts, header = members(content), BytesIO()
+    about = {"descr": "|S0", "fortran_order": False, "shape": (10**12,)}
+    np.lib.format.write_array_header_1_0(header, about)
+    return zipped({**parts, next(name for name in parts if name != DOCUMENT): header.getvalue()})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(lambda content: with_document(content, DEEPEST), "is something else", id="deep"),
+        pytest.param(
+            lambda content: zipped({**members(content), "more": bytes(1 << 20)}, zipfile.ZIP_DEFLATED),
+            "its members would take",
+            id="inflated",
+        ),
+        pytest.param(with_items_of_no_size, "items in", id="no size"),
+    ],
+)
+def test_model_files_that_would_take_what_there_is(saved, tmp_path, change, said):
+    path = tmp_path / "model"
+    path.write_bytes(change(saved))
+    with pytest.raises(ValueError, match=said):
+        vbagg.load(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[data]\nresponse = " + DEEPEST,
+        b"[data]\nresolution = " + b"9" * 5000,
+        b"[data]\nresolution = inf",
+        b"[maps]\nper = inf",
+        b'[data]\npolygons = "a\\u0000b"',
+        b'[data]\nresponse = ["cases\\u0000"]',
+    ],
+    ids=["deep", "long", "endless cells", "endless unit", "path", "column"],
+)
+def test_settings_that_no_run_could_use(tmp_path, text):
+    assert read(text, tmp_path) is None
+
+
+def test_settings_that_no_file_can_hold():
+    with pytest.raises(ValueError, match="must be valid Unicode"):
+        from_words({"response": "cases\udcff"})
+
+
+def test_a_folder_in_the_place_of_settings(tmp_path, capsys):
+    assert main(["run", "--config", str(tmp_path)]) == 2
+    assert f"Error: {tmp_path} cannot be read" in capsys.readouterr().err

@@ -143,16 +143,16 @@ def damage_stack(draw, folder, foreign):
         value = draw(st.sampled_from([np.nan, np.inf, -1.0, 3e38]))
         planes[at if draw(st.booleans()) else at[0]] = value
     if how == "vrt":
-        path.write_text(_vrt(foreign / STACK))
+        path.write_text(vrt(foreign / STACK))
     elif how == "vast":
-        _write_vast(path, transform, crs, names)
+        write_vast(path, transform, crs, names)
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             write_raster(path, planes, transform, crs, descriptions=tuple(names))
 
 
-def _vrt(source):
+def vrt(source):
     """A raster of another kind, that shows a file elsewhere."""
     band = f"<SimpleSource><SourceFilename>{source}</SourceFilename><SourceBand>1</SourceBand></SimpleSource>"
     return (
@@ -162,7 +162,7 @@ def _vrt(source):
     )
 
 
-def _write_vast(path, transform, crs, names):
+def write_vast(path, transform, crs, names):
     """Two hundred million million cells, of which none is stored."""
     path.unlink()
     with rasterio.open(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import shapely
 from damage import DAMAGES, copied
 from fuzzing import examples, made_or_refused, snapshot
 from geofiles import districts
@@ -57,8 +58,11 @@ def require_agreement(prepared, bags, bag_pixels, totals):
     assert pixels["coverage"].between(0, 1 + 1e-6).all()
     sums = pixels.groupby("polygon")["weight"].sum().reindex(labels, fill_value=0.0)
     np.testing.assert_allclose(sums, frame[prepared.exposure], rtol=1e-6)
+    x, y = grid.centres(cells)
+    reach = sum(grid.resolution)
+    shapes = frame.to_crs(grid.crs).geometry.to_numpy()[[labels.index(label) for label in pixels["polygon"]]]
+    assert (shapely.distance(shapely.points(x, y), shapes) <= reach).all()
     assert set(frame.geom_type) <= {"Polygon", "MultiPolygon"}
-    assert totals
     for y in totals.values():
         assert list(y.index) == list(bags.labels)
         assert np.isfinite(y).all()

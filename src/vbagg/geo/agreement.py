@@ -6,16 +6,18 @@ They are checked however they came about: whoever has a folder of prepared data 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import shapely
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vbagg.errors import did_you_mean
-from vbagg.geo.grid import Floats
+from vbagg.geo.grid import Floats, Grid
 from vbagg.geo.polygons import Polygons, flaws
 from vbagg.geo.responses import read_totals
 from vbagg.geo.stack import Stack
@@ -159,7 +161,9 @@ def require_pixels(
     totals = np.bincount(polygon, weight, len(polygons))
     if not np.allclose(totals, polygons.frame[exposure].to_numpy(np.float64), rtol=1e-6, atol=0):
         raise ValueError(f"weights of pixels must add up to the {exposure} of their polygons")
-    _require_layers_of_pixels(pixels.iloc[_chosen(len(pixels))], stack, covariates, exposure)
+    chosen = _chosen(len(pixels))
+    _require_near(polygons, polygon[chosen], stack.grid, cell[chosen])
+    _require_layers_of_pixels(pixels.iloc[chosen], stack, covariates, exposure)
     return pixels
 
 
@@ -173,6 +177,17 @@ def _chosen(n: int) -> NDArray[np.intp]:
     if n <= PLACES * RUN:
         return np.arange(n)
     return np.unique(np.linspace(0, n - RUN, PLACES).astype(np.intp)[:, None] + np.arange(RUN))
+
+
+def _require_near(polygons: Polygons, polygon: NDArray[np.intp], grid: Grid, cell: NDArray[np.int64]) -> None:
+    """Raise unless the cells lie within the bounds of their polygons, or touch them."""
+    some, place = np.unique(polygon, return_inverse=True)
+    frame = polygons.frame.iloc[some].reset_index(drop=True)
+    left, bottom, right, top = shapely.bounds(replace(polygons, frame=frame).on(grid).geometry)[place].T
+    x, y = grid.centres(cell)
+    reach = sum(grid.resolution)
+    if not ((x > left - reach) & (x < right + reach) & (y > bottom - reach) & (y < top + reach)).all():
+        raise ValueError("pixels must lie near their polygons; some are elsewhere")
 
 
 def _require_layers_of_pixels(pixels: pd.DataFrame, stack: Stack, covariates: Sequence[str], exposure: str) -> None:
