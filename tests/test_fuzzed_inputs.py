@@ -184,10 +184,12 @@ def test_model_files_that_would_take_what_there_is(saved, tmp_path, change, said
         b"[data]\nresolution = " + b"9" * 5000,
         b"[data]\nresolution = inf",
         b"[maps]\nper = inf",
+        b"[maps]\nper = 1e300",
+        b"[maps]\nlevel = 1e-300",
         b'[data]\npolygons = "a\\u0000b"',
         b'[data]\nresponse = ["cases\\u0000"]',
     ],
-    ids=["deep", "long", "endless cells", "endless unit", "path", "column"],
+    ids=["deep", "long", "endless cells", "endless unit", "vast unit", "no interval", "path", "column"],
 )
 def test_settings_that_no_run_could_use(tmp_path, text):
     assert read(text, tmp_path) is None

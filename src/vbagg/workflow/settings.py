@@ -109,8 +109,10 @@ class Validation(Section):
 class Maps(Section):
     """What is mapped."""
 
-    per: float = Field(default=1000.0, gt=0, description="Rates are given per so many people (or square kilometres).")
-    level: float = Field(default=0.95, gt=0, lt=1, description="Level of intervals.")
+    per: float = Field(
+        default=1000.0, ge=1e-15, le=1e15, description="Rates are given per so many people (or square kilometres)."
+    )
+    level: float = Field(default=0.95, gt=1e-4, lt=1 - 1e-6, description="Level of intervals.")
     quantile: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
         default=(), description="A further quantile to map; repeat for several."
     )
