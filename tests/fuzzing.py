@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 TIMES = float(os.environ.get("VBAGG_FUZZ", "1"))
 """How many times as many examples as usual."""
-LONGEST = 60
-"""Seconds that an example may take: one that takes longer hangs."""
+LONGEST, LONGEST_WAIT = 60, 600
+"""Seconds of the processor, and on the clock, that an example may take: one that takes longer hangs."""
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 10**30) | st.floats() | st.text(max_size=8)
 PATHS = st.sampled_from(["..", "../../escaped", "/tmp/escaped", "a/b", "", ".", "~", "con", "\0", "x" * 300])
@@ -44,19 +44,22 @@ class TooLongError(BaseException):
 
 
 @contextmanager
-def limited(seconds: int = LONGEST):
-    """End what takes longer, as a fault."""
+def limited():
+    """End what takes too long, as a fault."""
 
     def stop(*_: Any) -> None:
-        raise TooLongError(f"more than {seconds} seconds")
+        raise TooLongError(f"more than {LONGEST} seconds of work, or {LONGEST_WAIT} of waiting")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    timers = {signal.SIGPROF: (signal.ITIMER_PROF, LONGEST), signal.SIGALRM: (signal.ITIMER_REAL, LONGEST_WAIT)}
+    before = {kind: signal.signal(kind, stop) for kind in timers}
+    for timer, seconds in timers.values():
+        signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for kind, (timer, _) in timers.items():
+            signal.setitimer(timer, 0)
+            signal.signal(kind, before[kind])
 
 
 def made_or_refused(make) -> tuple[Any, str]:
