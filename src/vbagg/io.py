@@ -144,6 +144,7 @@ def _members(file: BinaryIO, path: str) -> dict[str, bytes]:
     """Content of every member; reading verifies the checksums."""
     try:
         with zipfile.ZipFile(file) as container:
+            _refuse_inflated(container, os.fstat(file.fileno()).st_size)
             return {name: container.read(name) for name in container.namelist()}
     except Exception as error:  # the library raises a dozen types when bytes have changed
         file.seek(0)
@@ -152,11 +153,18 @@ def _members(file: BinaryIO, path: str) -> dict[str, bytes]:
         raise _foreign(path) from error
 
 
+def _refuse_inflated(container: zipfile.ZipFile, size: int) -> None:
+    """Refuse members that would take more memory than the file, in which `save` compresses nothing."""
+    claimed = sum(member.file_size for member in container.infolist())
+    if claimed > size:
+        raise ValueError(f"its members would take {claimed:,} bytes, and it has {size:,}")
+
+
 def _document(members: Mapping[str, bytes], path: str) -> dict[str, Any]:
     """Refuse other formats, newer versions and documents with missing sections."""
     try:
         document = json.loads(members[DOCUMENT])
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, RecursionError) as error:
         raise _foreign(path) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise _foreign(path)
@@ -278,4 +286,7 @@ def _decode(value: Any, members: Mapping[str, bytes]) -> Any:
 def _array(name: str, members: Mapping[str, bytes]) -> np.ndarray:
     if name not in members:
         raise ValueError(f"it lacks {name!r}")
-    return np.load(BytesIO(members[name]), allow_pickle=False)
+    array = np.load(BytesIO(members[name]), allow_pickle=False)
+    if array.size > len(members[name]):  # items of no size take no place in a file
+        raise ValueError(f"{name!r} claims {array.size:,} items in {len(members[name]):,} bytes")
+    return array

@@ -223,6 +223,8 @@ def test_a_failure_leaves_nothing_behind(prepared, tmp_path, monkeypatch):
     ("options", "message"),
     [
         ({"level": 95}, "`level` must lie strictly between 0 and 1; got 95"),
+        ({"level": 1e-300}, "ends of its interval differ; got 1e-300"),
+        ({"level": 1e-8, "quantiles": [0.9]}, "ends of its interval differ"),
         ({"quantiles": (0.5, 1.0)}, "`quantiles` must lie strictly between 0 and 1; got 1.0"),
         ({"per": 0}, "`per` must be positive; got 0"),
         ({"response": "deaths"}, "`response` must be one of 'cases'; got 'deaths'"),

@@ -76,6 +76,8 @@ class Findings:
             name: tuple(Finding(**{**found, "polygons": tuple(found["polygons"])}) for found in document[name])
             for name in ("errors", "warnings", "advice")
         }
+        if not all(isinstance(finding.text, str) for found in levels.values() for finding in found):
+            raise ValueError("what was found must be told in words")
         return cls(**levels, facts=document["facts"])
 
     def __str__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,11 +49,23 @@ class Contents:
                         f"`{name}` must lie strictly between 0 and 1; got {value!r}. Give 0.9, not 90, for 90 percent."
                     )
 
+        if len(self._named(self._ends)) < 2:
+            raise ValueError(
+                f"`level` must be so large that the ends of its interval differ; got {self.level!r}. Choose another."
+            )
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return (1 - self.level) / 2, (1 + self.level) / 2
+
+    @staticmethod
+    def _named(quantiles: Iterable[float]) -> dict[str, float]:
+        return {f"rate_q{q:.6g}": q for q in quantiles}
+
     @property
     def levels(self) -> dict[str, float]:
         """All quantiles by the name of their map: ends of the interval, then the chosen ones."""
-        ends = ((1 - self.level) / 2, (1 + self.level) / 2)
-        return {f"rate_q{q:.6g}": q for q in (*ends, *self.quantiles)}
+        return self._named((*self._ends, *self.quantiles))
 
     def values(self, posterior: Any, exposure: Floats) -> dict[str, Floats]:
         """All maps of some cells, by name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,12 +19,23 @@ import pandas as pd
 from vbagg import __version__
 from vbagg.bags import Bags
 from vbagg.errors import did_you_mean
+from vbagg.geo.agreement import (
+    FORMAT,
+    AboutPolygons,
+    column_kinds,
+    read_document,
+    require_columns,
+    require_kind,
+    require_layers,
+    require_pixels,
+    require_polygons,
+)
 from vbagg.geo.files import appearing, one_line, output_folder
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.stack import Stack
 
-FORMAT = 1
 DOCUMENT, PIXELS, POLYGONS, STACK = "prepared.json", "pixels.parquet", "polygons.gpkg", "stack.tif"
+LAYER = "polygons"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +80,8 @@ class Prepared:
         try:
             if self.table.stat().st_mtime_ns != self._written:  # type: ignore[attr-defined]
                 raise ValueError(f"{self.table.name} was written again since; prepare other data into other folders")
-            return pd.read_parquet(self.table)
+            pixels = pd.read_parquet(self.table)
+            return require_pixels(pixels, self.polygons, self.stack, self.covariates, self.exposure)
         except Exception as error:  # pyarrow's many kinds
             raise _unreadable(self.table.parent, error) from error
 
@@ -119,20 +132,19 @@ class Prepared:
             if not (path / name).is_file():
                 raise ValueError(f"{path} must hold prepared data; {name} is missing. Run `prepare` first.")
         try:
-            document = json.loads((path / DOCUMENT).read_text())
-            if document["format"] != FORMAT:
-                raise ValueError(f"it has format {document['format']}, and this version of vbagg reads {FORMAT}")
-            about = document["polygons"]
+            said = read_document(path / DOCUMENT)
+            about = said.polygons
+            frame = _read_polygons(require_kind(path / POLYGONS), about)
+            polygons = Polygons(frame, about.id, about.path, about.notes)
+            stack = Stack.open(require_kind(path / STACK))
             return cls(
-                polygons=Polygons(
-                    _read_polygons(path / POLYGONS, about), about["id"], about["path"], tuple(about["notes"])
-                ),
-                stack=Stack.open(path / STACK),
-                table=_parquet(path / PIXELS),
-                covariates=tuple(document["covariates"]),
-                responses=tuple(document["responses"]),
-                notes=tuple(document["notes"]),
-                exposure=document["exposure"],
+                polygons=require_polygons(polygons, said.responses, said.exposure),
+                stack=require_layers(stack, said.covariates, said.exposure),
+                table=require_columns(require_kind(path / PIXELS), said.covariates),
+                covariates=said.covariates,
+                responses=said.responses,
+                notes=said.notes,
+                exposure=said.exposure,
             )
         except Exception as error:  # whatever files that `save` did not write lead to
             raise _unreadable(path, error) from error
@@ -162,14 +174,6 @@ class Prepared:
         return self.polygons.labels[totals > 0].tolist()
 
 
-def _parquet(path: Path) -> Path:
-    """The file, whose description can be read."""
-    from pyarrow.parquet import read_schema
-
-    read_schema(path)
-    return path
-
-
 def _unreadable(folder: Path, error: Exception) -> ValueError:
     return ValueError(f"{folder} cannot be read as prepared data: {one_line(error)}. Prepare it again.")
 
@@ -181,7 +185,7 @@ def _write_polygons(frame: gpd.GeoDataFrame, path: Path) -> None:
     pyogrio.write_dataframe(
         frame,
         path,
-        layer="polygons",
+        layer=LAYER,
         driver="GPKG",
         layer_options=names,
         geometry_type="Unknown",
@@ -189,9 +193,13 @@ def _write_polygons(frame: gpd.GeoDataFrame, path: Path) -> None:
     )
 
 
-def _read_polygons(path: Path, about: dict[str, Any]) -> gpd.GeoDataFrame:
+def _read_polygons(path: Path, about: AboutPolygons) -> gpd.GeoDataFrame:
     import pyogrio
 
-    frame = pyogrio.read_dataframe(path).set_crs(about["crs"], allow_override=True)
-    kinds = {name: kind for name, kind in about["columns"].items() if name != "geometry"}
-    return frame.astype(kinds)[list(about["columns"])]
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        frame = pyogrio.read_dataframe(path, layer=LAYER)
+    if warned:  # files that `save` wrote give no reason to
+        raise ValueError(f"{path.name}: {warned[0].message}")
+    frame = frame.set_crs(about.crs, allow_override=True)
+    return frame.astype(column_kinds(about.columns))[list(about.columns)]

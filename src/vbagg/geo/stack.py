@@ -44,6 +44,9 @@ class Stack:
     def open(cls, path: str | os.PathLike[str]) -> Stack:
         """Describe a stack that was written before."""
         with opened(os.fspath(path)) as dataset:
+            if dataset.crs is None or set(dataset.dtypes) != {"float32"}:
+                kinds = ", ".join(sorted(set(dataset.dtypes)))
+                raise ValueError(f"{path} must hold float32 layers in a CRS; it holds {kinds} in {dataset.crs}.")
             return cls(Path(path), Grid.of(dataset), tuple(map(str, dataset.descriptions)))
 
     @classmethod

@@ -25,7 +25,7 @@ class KeptFolds:
             if (document["fold"], document["rests_on"]) != (repr(fold), rests_on):
                 return None
             return FoldResult.from_json(document["result"]) if document["digest"] == _digest(document) else None
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def put(self, result: FoldResult, rests_on: str) -> None:

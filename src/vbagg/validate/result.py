@@ -53,9 +53,12 @@ class FoldResult:
         import pandas as pd
 
         content = json.loads(text)
-        content["table"] = pd.DataFrame(content["table"])
+        content["table"] = table = pd.DataFrame(content["table"])
         for name in ("models", "failures", "notes"):
             content[name] = tuple(content[name])
+        for name in table.columns.difference(["model", "fold", "bag"]):
+            if not pd.api.types.is_numeric_dtype(table[name]):
+                raise ValueError(f"the column {name!r} of a fold must hold numbers; it holds others")
         return cls(**content)
 
 

@@ -52,10 +52,8 @@ class RunFolder:
     def record(self, stage: str) -> Record | None:
         """How a stage was finished, None if it was not."""
         try:
-            facts = json.loads((self[stage] / DONE).read_text(encoding="utf-8"))
-            record = Record(*(facts[name] for name in Record.__dataclass_fields__))
-            return record if facts["digest"] == record.digest else None
-        except (OSError, ValueError, KeyError, TypeError):
+            return Record.told(json.loads((self[stage] / DONE).read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     @contextmanager
@@ -64,6 +62,7 @@ class RunFolder:
         is_new = not self.path.exists()
         self._make()
         try:
+            self._refuse_links()
             with room_for("the log, the lock or the settings of the run", self.path), locked(self.path):
                 self._tidy()
                 yield
@@ -83,6 +82,14 @@ class RunFolder:
         except OSError as error:
             raise ValueError(f"`out` must be a place to write to; {self.path}: {error.strerror}.") from None
 
+    def _refuse_links(self) -> None:
+        """A run writes nothing outside its folder: what it adds to, or writes into, must be its own."""
+        for path in (*(self.path / name for name in (LOG, LOCK, GIVEN)), *self.path.glob(".*-kept")):
+            if path.is_symlink():
+                raise ValueError(
+                    f"{path} must lie in the folder of the run; it is a link to {os.readlink(path)}. Remove the link."
+                )
+
     def _tidy(self) -> None:
         """Put stages into place that were about to be when their run was killed; remove all else that it left."""
         for path in sorted(self.path.glob(".*")):
@@ -92,17 +99,15 @@ class RunFolder:
             stage = found["stage"]
             if stage is not None and not self[stage].exists() and (path / DONE).exists():
                 path.rename(self[stage])
-            elif path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
             else:
-                path.unlink(missing_ok=True)
+                _remove(path)
 
     @contextmanager
     def writing(self, stage: str) -> Iterator[Unfinished]:
         """A folder for a stage's results, which takes the stage's place at the end and is removed on failure."""
         self.path.mkdir(parents=True, exist_ok=True)
         fresh = self.path / f".{stage}-{os.getpid()}"
-        shutil.rmtree(fresh, ignore_errors=True)
+        _remove(fresh)
         fresh.mkdir()
         unfinished, cost = Unfinished(fresh), Cost()
         try:
@@ -122,7 +127,7 @@ class RunFolder:
         if self[stage].exists():
             self[stage].rename(old)
         fresh.rename(self[stage])
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
 
     def kept(self, stage: str) -> Path:
         """Where a stage keeps parts of its work until it is finished, for the next run if this one is killed."""
@@ -143,6 +148,14 @@ class RunFolder:
         """Remove the log, and what was given."""
         (self.path / LOG).unlink(missing_ok=True)
         shutil.rmtree(self.path / GIVEN, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder, a file or a link, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _is_left(path: Path, process: int) -> bool:

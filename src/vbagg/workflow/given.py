@@ -97,9 +97,15 @@ def require_whole(settings: Settings) -> None:
 
 def _known(folder: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads((folder / RECORD).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        known = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        whole = isinstance(known, dict) and all(map(_is_record, known.values()))
+        return known if whole else {}
+    except (OSError, ValueError, RecursionError):
         return {}
+
+
+def _is_record(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), str) for name in ("content", "digest"))
 
 
 def _kind(value: Any) -> str:

@@ -44,8 +44,8 @@ def locked(folder: Path) -> Iterator[None]:
 def holder_of(lock: Path) -> Process | None:
     """Who holds a lock, None if nobody does."""
     try:
-        return Process(**json.loads((lock / HOLDER).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return Process.told(json.loads((lock / HOLDER).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 

@@ -28,7 +28,7 @@ from vbagg.report import (
 )
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
-from vbagg.workflow.results import VERDICT
+from vbagg.workflow.results import VERDICT, read_map, read_polygon_table, written_by
 from vbagg.workflow.run import Run
 from vbagg.workflow.settings import settings_text
 
@@ -70,11 +70,10 @@ class Page:
 
     def report(self) -> Report:
         """All of it."""
-        import geopandas as gpd
-
         maps = self.run.maps(self.response)
-        table = gpd.read_file(maps / "polygons.gpkg")
-        frame = display.display_frame(maps / "rate_mean.tif")
+        table = read_polygon_table(maps / "polygons.gpkg", self.prepared.polygons.id, self.prepared.exposure)
+        with written_by("predict", maps / "rate_mean.tif"):
+            frame = display.display_frame(maps / "rate_mean.tif")
         layers = list(self._layers(maps, table, frame))
         return Report(
             title=self.run.settings.report.title or f"{self._name}: rates on a fine scale",
@@ -101,7 +100,7 @@ class Page:
     def _layers(self, maps: Path, table: gpd.GeoDataFrame, frame: display.Frame) -> Iterator[MapLayer]:
         level = self.run.settings.maps.level
         ends = [f"rate_q{q:.6g}" for q in ((1 - level) / 2, (1 + level) / 2)]
-        mean, tags = display.shown(maps / "rate_mean.tif", frame)
+        mean, tags = read_map(maps / "rate_mean.tif", frame)
         units, log = tags["units"], pictures.wants_log(mean)
         yield MapLayer(
             "rate_mean",
@@ -127,7 +126,7 @@ class Page:
             name = path.stem
             if name == "rate_mean":
                 continue
-            values, tags = display.shown(path, frame)
+            values, tags = read_map(path, frame)
             label, look = pictures.layer_look(name, values)
             yield MapLayer(name, label, tags.get("units", ""), values, description=tags.get("title", ""), **look)
 

@@ -7,6 +7,7 @@ import platform
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,15 @@ class Process:
         """The process that asks."""
         number = os.getpid()
         return cls(number, platform.node(), _birth(number), time.strftime("%Y-%m-%d %H:%M:%S"))
+
+    @classmethod
+    def told(cls, facts: dict[str, Any]) -> Process:
+        """The process that a file tells of; TypeError unless it could be one."""
+        process = cls(**facts)
+        texts = (process.machine, process.since, process.birth or "")
+        if type(process.number) is not int or process.number < 1 or not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"a process has a number, and text about it; got {facts!r}")
+        return process
 
     @property
     def is_here(self) -> bool:

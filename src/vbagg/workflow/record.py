@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import vbagg
@@ -32,6 +32,22 @@ class Record:
     def digest(self) -> str:
         """Tells these results from any others."""
         return digest_of([self.settings, self.after, self.files, self.version])
+
+    @classmethod
+    def told(cls, facts: Mapping[str, Any]) -> Record:
+        """The record that a `stage.json` tells; ValueError unless it could have been written by a stage."""
+        record = cls(*(facts[name] for name in cls.__dataclass_fields__))
+        if not all(isinstance(table, dict) for table in (record.settings, record.after, record.files)):
+            raise ValueError("`settings`, `after` and `files` must be tables")
+        for name, about in record.files.items():
+            path = PurePosixPath(name)
+            if path.is_absolute() or ".." in path.parts or "\0" in name:
+                raise ValueError(f"files must lie in the folder of the stage; got {name!r}")
+            if not isinstance(about, list) or [type(fact) for fact in about] != [int, str]:
+                raise ValueError(f"size and digest of {name!r} must be there; got {about!r}")
+        if facts["digest"] != record.digest:
+            raise ValueError("the digest is another one")
+        return record
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], after: Mapping[str, str], folder: Path) -> Record:

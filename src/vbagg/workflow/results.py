@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import geopandas as gpd
+    import numpy as np
+    from numpy.typing import NDArray
+
     from vbagg.doctor import Findings
+    from vbagg.geo.display import Frame
     from vbagg.validate import Validation
 
 FINDINGS, FOLDS, VERDICT = "findings.json", "folds.json", "verdict.txt"
+RATES = (
+    *("observed", "observed_rate", "fitted", "fitted_lower", "fitted_upper"),
+    *("rate", "predicted_lower", "predicted_upper"),
+)
+
+
+@contextmanager
+def written_by(verb: str, path: Path) -> Iterator[None]:
+    """Read a file of results; one that the command did not write leads to a message that names both."""
+    try:
+        yield
+    except Exception as error:  # whatever other content leads to
+        reason = " ".join(str(error).split()).rstrip(". ") or type(error).__name__
+        raise ValueError(
+            f"{path} cannot be read as what `vbagg {verb}` wrote: {reason}. Do it again: `vbagg {verb} --force`."
+        ) from error
 
 
 def write_findings(findings: Findings, folder: Path) -> None:
@@ -24,7 +48,39 @@ def read_findings(folder: Path) -> Findings | None:
     from vbagg.doctor import Findings
 
     path = folder / FINDINGS
-    return Findings.from_json(path.read_text(encoding="utf-8")) if path.exists() else None
+    if not path.exists():
+        return None
+    with written_by("check", path):
+        findings = Findings.from_json(path.read_text(encoding="utf-8"))
+        str(findings)  # what cannot be told is none of ours
+        return findings
+
+
+def read_polygon_table(path: Path, id: str, exposure: str) -> gpd.GeoDataFrame:
+    """Polygons with the totals and rates that a model has for them."""
+    import geopandas as gpd
+    import pandas as pd
+
+    with written_by("predict", path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of GDAL, about files that it can hardly read
+        table = gpd.read_file(path)
+        for name in (id, exposure, *RATES):
+            if name not in table or (name != id and not pd.api.types.is_numeric_dtype(table[name])):
+                raise ValueError(f"it must have a column {name!r}, of numbers unless it is the id")
+        if table.geometry.isna().any() or not set(table.geom_type) <= {"Polygon", "MultiPolygon"}:
+            raise ValueError("it must hold polygons")
+    return table
+
+
+def read_map(path: Path, frame: Frame) -> tuple[NDArray[np.float32], dict[str, str]]:
+    """A map as the report shows it, and its tags."""
+    from vbagg.geo.display import shown
+
+    with written_by("predict", path):
+        values, tags = shown(path, frame)
+        if missing := {"title", "units"} - set(tags):
+            raise ValueError(f"it must say its {' and '.join(sorted(missing))}")
+    return values, tags
 
 
 def write_validation(validation: Validation, folder: Path, unit: str) -> None:
@@ -47,5 +103,13 @@ def read_validation(folder: Path) -> Validation | None:
         return None
     from vbagg.validate import FoldResult, Validation
 
-    document = json.loads((folder / FOLDS).read_text(encoding="utf-8"))
-    return Validation(tuple(FoldResult.from_json(json.dumps(fold)) for fold in document["folds"]), document["per"])
+    with written_by("validate", folder / FOLDS):
+        document = json.loads((folder / FOLDS).read_text(encoding="utf-8"))
+        folds = tuple(FoldResult.from_json(json.dumps(fold)) for fold in document["folds"])
+        validation = Validation(folds, document["per"])
+        # what cannot be scored is none of ours
+        validation.scores().loc["vbagg"]
+        validation.coverage()
+        validation.reliability()
+        validation.pit_histogram()
+        return validation

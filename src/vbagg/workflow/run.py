@@ -19,7 +19,7 @@ from vbagg.workflow.folder import SETTINGS, RunFolder
 from vbagg.workflow.noted import NotedSettings
 from vbagg.workflow.record import plain
 from vbagg.workflow.results import read_findings, read_validation
-from vbagg.workflow.settings import Settings, settings_text, write_settings
+from vbagg.workflow.settings import Settings, setting, settings_text, write_settings
 
 if TYPE_CHECKING:
     import geopandas as gpd
@@ -56,7 +56,13 @@ class Run:
         """Polygons, pixels and aligned layers."""
         from vbagg.geo.prepare import Prepared
 
-        return Prepared.load(self.folder["prepared"])
+        prepared = Prepared.load(self.folder["prepared"])
+        if prepared.responses != self.settings.data.response:
+            raise ValueError(
+                f"{self.folder['prepared']} must hold the responses {self.settings.data.response}; it holds "
+                f"{prepared.responses}. Prepare it again: `vbagg prepare --out {self.folder.path}`."
+            )
+        return prepared
 
     def model(self, response: str | None = None) -> VBAgg:
         """The model of a response, by default the first."""
@@ -181,8 +187,7 @@ def outdated(run: Run, stage: Stage) -> str | None:
     if record.version != vbagg.__version__:
         return f"it was made by vbagg {record.version}, and this is {vbagg.__version__}"
     for name, value in record.settings.items():
-        section, _, key = name.partition(".")
-        now = plain(getattr(getattr(run.settings, section, None), key, None))
+        now = plain(setting(run.settings, name))
         if now != value:
             return f"{name} was {_shown(value)} and is {_shown(now)} now"
     for earlier in stage.after:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 
 from vbagg.errors import did_you_mean
@@ -21,6 +21,10 @@ FILES = "files"
 """Marks fields that hold paths, which count from the folder of the TOML file."""
 FLAG = "flag"
 """Word for a field outside of its section, where its own name would not explain itself."""
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _path(default: Any = None, *, description: str) -> Any:
@@ -35,7 +39,16 @@ def mark(field: FieldInfo, name: str) -> Any:
 class Section(BaseModel):
     """A table of the TOML file; unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _can_be_written(cls, value: Any) -> Any:
+        """Names of files and columns go to the system and into files, which take no other text."""
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str | Path) and ("\0" in str(text) or not _is_unicode(str(text))):
+                raise ValueError("text must be valid Unicode without the character NUL")
+        return value
 
 
 class Data(Section):
@@ -96,8 +109,10 @@ class Validation(Section):
 class Maps(Section):
     """What is mapped."""
 
-    per: float = Field(default=1000.0, gt=0, description="Rates are given per so many people (or square kilometres).")
-    level: float = Field(default=0.95, gt=0, lt=1, description="Level of intervals.")
+    per: float = Field(
+        default=1000.0, ge=1e-15, le=1e15, description="Rates are given per so many people (or square kilometres)."
+    )
+    level: float = Field(default=0.95, gt=1e-4, lt=1 - 1e-6, description="Level of intervals.")
     quantile: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
         default=(), description="A further quantile to map; repeat for several."
     )
@@ -182,10 +197,19 @@ def read_settings(path: Path) -> Settings:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"There is no file {path}. Name a TOML file with settings.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}. Name a TOML file with settings.") from None
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a TOML file: {error}.") from None
     settings = make_settings(table, str(path))
     return _with_paths(settings, lambda own: Path(os.path.normpath(path.parent / own)))
+
+
+def setting(settings: Settings, name: str) -> Any:
+    """A setting by `section.key`, None if there is none of that name."""
+    section, _, key = name.partition(".")
+    known = section in SECTIONS and key in SECTIONS[section].model_fields
+    return getattr(getattr(settings, section), key) if known else None
 
 
 def write_settings(settings: Settings, path: Path) -> None:

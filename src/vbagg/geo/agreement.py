@@ -1,0 +1,203 @@
+"""Whether the files of prepared data are what they should be, and agree with each other.
+
+They are checked however they came about: whoever has a folder of prepared data may have copied, mixed or made it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import shapely
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from vbagg.errors import did_you_mean
+from vbagg.geo.grid import Floats, Grid
+from vbagg.geo.polygons import Polygons, flaws
+from vbagg.geo.responses import read_totals
+from vbagg.geo.stack import Stack
+from vbagg.geo.target import MOST_PIXELS
+
+FORMAT = 1
+BEGINNINGS = {
+    ".tif": (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"),
+    ".gpkg": (b"SQLite format 3\0",),
+    ".parquet": (b"PAR1",),
+}
+"""First bytes of files: libraries read other kinds by any name, and some of these lead to other files."""
+PLACES, RUN = 8, 125
+"""Pixels that are compared with the layers are so many runs of rows of the table: reading layers takes time."""
+COVERED = 1 + 1e-6
+"""The most of a cell that a polygon can cover."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+class AboutPolygons(_Strict):
+    """What a document says of the polygons."""
+
+    id: str
+    path: str
+    notes: tuple[str, ...]
+    crs: str
+    columns: dict[str, str]
+
+
+class Document(_Strict):
+    """What `prepared.json` says."""
+
+    format: int
+    covariates: tuple[str, ...]
+    responses: tuple[str, ...]
+    exposure: Literal["population", "area"]
+    notes: tuple[str, ...]
+    polygons: AboutPolygons
+
+
+def read_document(path: Path) -> Document:
+    """The document, whose values are all there and of the right type."""
+    try:
+        document = Document.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{path.name}: {f'`{key}`: ' if key else ''}{first['msg']}") from None
+    if document.format != FORMAT:
+        raise ValueError(f"it has format {document.format}, and this version of vbagg reads {FORMAT}")
+    return document
+
+
+def require_kind(path: Path) -> Path:
+    """The file, which begins as its kind does."""
+    known = BEGINNINGS[path.suffix]
+    with path.open("rb") as file:
+        if not file.read(max(map(len, known))).startswith(known):
+            raise ValueError(f"{path.name} is not a file of that kind")
+    return path
+
+
+def column_kinds(columns: dict[str, str]) -> dict[str, Any]:
+    """Types of columns of polygons by name: numbers, truth values or text."""
+    kinds = {name: pd.api.types.pandas_dtype(kind) for name, kind in columns.items() if name != "geometry"}
+    for name, kind in kinds.items():
+        if kind not in (np.bool_, np.int64, np.float64, object) and not isinstance(kind, pd.StringDtype):
+            raise ValueError(f"polygons have no columns of type {str(kind)!r}; got one called {name!r}")
+    return kinds
+
+
+def require_polygons(polygons: Polygons, responses: Sequence[str], exposure: str) -> Polygons:
+    """The polygons, with distinct ids, shapes, totals and exposure."""
+    frame = polygons.frame
+    for name in (polygons.id, exposure, *responses):
+        if name not in frame or name == "geometry":
+            raise ValueError(f"the polygons have no column {name!r}{did_you_mean(name, map(str, frame.columns))}")
+    ids = frame[polygons.id]
+    if frame.empty or ids.isna().any() or ids.duplicated().any():
+        raise ValueError(f"polygons must have distinct ids in the column {polygons.id!r}")
+    if found := flaws(frame.geometry):
+        row, flaw = next(iter(found.items()))
+        raise ValueError(f"polygon {polygons.labels[row]!r} {flaw}")
+    for name in (exposure, *responses):
+        if not pd.api.types.is_numeric_dtype(frame[name]):
+            raise ValueError(f"the column {name!r} of the polygons must hold numbers")
+        read_totals(frame[name], polygons.path, polygons.labels.tolist())
+    return polygons
+
+
+def require_layers(stack: Stack, covariates: Sequence[str], exposure: str) -> Stack:
+    """The stack, whose layers are the covariates and the exposure."""
+    if stack.names != (*covariates, exposure):
+        raise ValueError(f"{stack.path.name} must have the layers {(*covariates, exposure)}; it has {stack.names}")
+    return stack
+
+
+def require_columns(path: Path, covariates: Sequence[str]) -> Path:
+    """The table of pixels, which has the columns it must have, and no more rows than a fit can hold."""
+    from pyarrow import types
+    from pyarrow.parquet import read_metadata
+
+    about = read_metadata(path)
+    schema = about.schema.to_arrow_schema()
+    kinds = {field.name: field.type for field in schema}
+    wanted = dict.fromkeys(("coverage", "weight", "x", "y"), types.is_float64)
+    wanted |= {"cell": types.is_int64} | dict.fromkeys(covariates, types.is_float32)
+    label = kinds.pop("polygon", None)
+    if label is None or not (types.is_int64(label) or types.is_string(label) or types.is_large_string(label)):
+        raise ValueError(f"{path.name} must name polygons by numbers or text in the column 'polygon'")
+    for name, is_right in wanted.items():
+        if name not in kinds or not is_right(kinds[name]):
+            raise ValueError(f"{path.name} must have a column {name!r} of the right type; it has {kinds.get(name)}")
+    if len(schema) != len(wanted) + 1:
+        raise ValueError(f"{path.name} must have the columns {['polygon', *wanted]}; it has {schema.names}")
+    if not 0 < about.num_rows <= MOST_PIXELS:
+        raise ValueError(f"{path.name} must have from 1 to {MOST_PIXELS:,} rows; it has {about.num_rows:,}")
+    return path
+
+
+def require_pixels(
+    pixels: pd.DataFrame, polygons: Polygons, stack: Stack, covariates: Sequence[str], exposure: str
+) -> pd.DataFrame:
+    """The pixels, which lie in known polygons and cells, hold what these hold, and add up to the polygons."""
+    numbers = ["coverage", "weight", "x", "y", *covariates]
+    polygon = pd.Index(polygons.labels).get_indexer(pixels["polygon"])
+    cell, coverage, weight = (pixels[name].to_numpy() for name in ("cell", "coverage", "weight"))
+    same = polygon[1:] == polygon[:-1]
+    for is_right, rule in (
+        (polygon >= 0, "lie in a polygon that is there"),
+        ((polygon[1:] > polygon[:-1]) | (same & (cell[1:] > cell[:-1])), "be there once, sorted by polygon and cell"),
+        ((cell >= 0) & (cell < stack.grid.n_cells), "lie in a cell of the grid"),
+        (np.logical_and.reduce([np.isfinite(pixels[name].to_numpy()) for name in numbers]), "have finite numbers"),
+        ((coverage > 0) & (coverage <= COVERED), "be a part of its cell"),
+        (weight >= 0, "have a weight that is not negative"),
+    ):
+        _require(is_right, rule)
+    totals = np.bincount(polygon, weight, len(polygons))
+    if not np.allclose(totals, polygons.frame[exposure].to_numpy(np.float64), rtol=1e-6, atol=0):
+        raise ValueError(f"weights of pixels must add up to the {exposure} of their polygons")
+    chosen = _chosen(len(pixels))
+    _require_near(polygons, polygon[chosen], stack.grid, cell[chosen])
+    _require_layers_of_pixels(pixels.iloc[chosen], stack, covariates, exposure)
+    return pixels
+
+
+def _require(is_right: NDArray[np.bool_], rule: str) -> None:
+    if not is_right.all():
+        raise ValueError(f"each pixel must {rule}; row {int(np.flatnonzero(~is_right)[0])} does not")
+
+
+def _chosen(n: int) -> NDArray[np.intp]:
+    """Rows of the table to compare: all if they are few."""
+    if n <= PLACES * RUN:
+        return np.arange(n)
+    return np.unique(np.linspace(0, n - RUN, PLACES).astype(np.intp)[:, None] + np.arange(RUN))
+
+
+def _require_near(polygons: Polygons, polygon: NDArray[np.intp], grid: Grid, cell: NDArray[np.int64]) -> None:
+    """Raise unless the cells lie within the bounds of their polygons, or touch them."""
+    some, place = np.unique(polygon, return_inverse=True)
+    frame = polygons.frame.iloc[some].reset_index(drop=True)
+    left, bottom, right, top = shapely.bounds(replace(polygons, frame=frame).on(grid).geometry)[place].T
+    x, y = grid.centres(cell)
+    reach = sum(grid.resolution)
+    if not ((x > left - reach) & (x < right + reach) & (y > bottom - reach) & (y < top + reach)).all():
+        raise ValueError("pixels must lie near their polygons; some are elsewhere")
+
+
+def _require_layers_of_pixels(pixels: pd.DataFrame, stack: Stack, covariates: Sequence[str], exposure: str) -> None:
+    """Raise unless pixels are where their cells are, and hold what the layers hold there."""
+    cells = pixels["cell"].to_numpy()
+    size = np.sqrt(stack.grid.areas(slice(0, 1))[0, 0])
+    if not np.allclose(stack.grid.kilometres(cells), pixels[["x", "y"]], rtol=0, atol=1e-3 * size):
+        raise ValueError(f"pixels must lie where the cells of {stack.path.name} are")
+    held = stack.at(cells, stack.names)
+    whole: Floats = np.nan_to_num(held[:, -1].astype(np.float64))
+    is_same = np.array_equal(held[:, :-1], pixels[list(covariates)].to_numpy(np.float32))
+    if not is_same or not np.allclose(pixels["coverage"] * whole, pixels["weight"], rtol=1e-6, atol=0):
+        raise ValueError(f"pixels must hold what the layers of {stack.path.name} hold in their cells")
