@@ -23,6 +23,7 @@ import vbagg
 
 Settings = dict[str, Any]
 DRAWS = 300
+NETWORKS = 3
 
 
 @dataclass(frozen=True)
@@ -157,14 +158,21 @@ def gaussian_process(known: Task, asked: Task, settings: Settings) -> Prediction
 
 
 def network(known: Task, asked: Task, settings: Settings) -> Prediction:
-    """One hidden layer with the aggregate loss, stopped by a tenth of the bags."""
-    stop = np.random.default_rng(1).permutation(len(known.bags)) < max(3, len(known.bags) // 10)
-    learn, stopping = known.part(~stop), known.part(stop)
-    adam = vbagg.Adam(learning_rates=(0.01,), epochs=300)
+    """One hidden layer with the aggregate loss, stopped by a tenth of the bags; the mean of a few such networks.
+
+    A single one depends on its start: from 32 boroughs its R2 of burglary varies by 0.1 between seeds.
+    """
     link = "exp" if known.counts else "identity"
-    model = vbagg.ManifoldNN(known.likelihood, link, manifold=None, inference=adam, **settings)
-    model.fit(learn.bags, learn.y, early_stop=(stopping.bags, stopping.y), progress=False)
-    return Prediction(model.posterior(asked.bags.X).mean)
+    adam = vbagg.Adam(learning_rates=(0.01,), epochs=300)
+    found = []
+    for seed in range(NETWORKS):
+        stop = np.random.default_rng([1, seed]).permutation(len(known.bags)) < max(3, len(known.bags) // 10)
+        learn, stopping = known.part(~stop), known.part(stop)
+        model = vbagg.ManifoldNN(known.likelihood, link, manifold=None, inference=adam, random_state=seed, **settings)
+        model.fit(learn.bags, learn.y, early_stop=(stopping.bags, stopping.y), progress=False)
+        rate = model.posterior(asked.bags.X).mean
+        found.append(np.log(rate) if known.counts else rate)
+    return Prediction(back(known, np.mean(found, axis=0)))
 
 
 def ours(known: Task, asked: Task, settings: Settings) -> Prediction:
@@ -196,7 +204,7 @@ METHODS = {
         ),
     ),
     "aggregate boosting": Method(aggregate_boosting, grid(depth=(2, 4), trees=STAGES)),
-    "aggregate network": Method(network, grid(penalty=(1.0, 10.0, 100.0))),
+    "aggregate network": Method(network, grid(penalty=(0.1, 1.0, 10.0, 100.0))),
     "tobler area": Method(area_weighted, package="tobler", needs_places=True),
     "tobler pycno": Method(pycnophylactic, package="tobler", needs_places=True),
     "kriging": Method(kriging, package="pyinterpolate", needs_places=True),
