@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from vbagg.errors import unknown_name
 from vbagg.geo.prepared import Prepared
@@ -114,5 +113,4 @@ def weighted_quantile(values: Floats, weight: Floats, q: Sequence[float]) -> Flo
 def _rates(model: Any, rows: pd.DataFrame, draws: int, seed: int) -> Floats:
     """Joint draws of rates (draws, rows); one draw, the estimate, without uncertainty."""
     posterior = model.posterior(rows)
-    with threadpool_limits(1, user_api="blas"):  # small matrices gain nothing from threads
-        return posterior.sample(draws, seed) if hasattr(posterior, "sample") else posterior.mean[None]
+    return posterior.sample(draws, seed) if hasattr(posterior, "sample") else posterior.mean[None]

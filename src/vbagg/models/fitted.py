@@ -23,6 +23,7 @@ from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.predicted import Conditioned, Member, Outputs, Plan, Totals
 from vbagg.observed import Observed
 from vbagg.posterior import BagPosterior, Posterior, draw_rows, row_marginals
+from vbagg.threads import one_blas_thread
 
 BAG_EFFECTS = ("risk", "reporting")
 
@@ -224,7 +225,7 @@ class Fitted:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _mixed(self, law: Callable[[Member], Law]) -> Law:
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), one_blas_thread():
             laws = [law(member) for member in self.members]
         return laws[0] if len(laws) == 1 else Mixture(laws, [member.weight for member in self.members])
 
@@ -234,7 +235,7 @@ class Fitted:
         def mixed(n: int, seed: int) -> np.ndarray:
             weights = [member.weight for member in self.members]
             counts = np.random.default_rng([seed, 2]).multinomial(n, weights)
-            with jax.enable_x64(True):
+            with jax.enable_x64(True), one_blas_thread():
                 parts = [
                     draw(member, int(count), seed) for member, count in zip(self.members, counts, strict=True) if count
                 ]

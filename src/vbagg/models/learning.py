@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-from threadpoolctl import threadpool_limits
 
 from vbagg.chunks import Chunk
 from vbagg.elbo import Parameters, Spec
@@ -24,6 +23,7 @@ from vbagg.models.predicted import Member
 from vbagg.models.setup import TrainingData
 from vbagg.priors import make_log_prior
 from vbagg.progress import Report
+from vbagg.threads import one_blas_thread
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,5 @@ def learn(
     """Fit a model to data; `validation` and `early_stop` are held-out `(bags, y)`."""
     if early_stop is not None and not choices.inference.traits.early_stop:
         raise ValueError("`early_stop` goes with inference 'adam'; 'newton' runs until it converges.")
-    # small matrices gain nothing from threads, which would fight with those of the compiled functions
-    with jax.enable_x64(True), threadpool_limits(1, user_api="blas"):
+    with jax.enable_x64(True), one_blas_thread():
         return Learning(choices, data).run(report, validation, early_stop)
