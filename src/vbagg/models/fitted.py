@@ -202,11 +202,12 @@ class Fitted:
         return Outputs(np.where(seen, self.observed.y[place], np.nan), facts)
 
     def _plan(self, bags: Bags, offset: Any, all_rows: bool = False) -> Plan:
-        """Bags in the units of training, without rows of zero weight unless all are asked for."""
+        """Bags in the units of training, without rows of zero weight unless all are asked for, or known already."""
         self.frame.check_bags(bags)
         key = all_rows and not (bags.weight > 0).all()
-        if offset is None and key in self._plans and self._plans[key][0]() is bags:
-            return self._plans[key][1]
+        for known, (seen, plan) in self._plans.items() if offset is None else ():
+            if seen() is bags and (known == key or (known and plan.serves_totals)):
+                return plan
         if key:
             used, rows_offset = bags, _row_offset(bags, offset)
         else:
