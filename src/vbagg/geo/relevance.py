@@ -22,7 +22,7 @@ from vbagg.geo.units import link_of
 Floats = NDArray[np.float64]
 LOCATION = ("x", "y")
 PIXELS = 256
-"""Pixels that are varied. They go to the model in pairs, so that all calls have one shape and are compiled once."""
+"""Pixels that are varied."""
 DRAWS = 200
 
 
@@ -87,11 +87,10 @@ def partial_dependence(
     low, high = weighted_quantile(column, weight, [0.01, 0.99])
     places = np.linspace(low, high, values)
     rows = []
-    for pair in np.split(places, range(2, values, 2)):
-        changed = pd.concat([sample.assign(**{covariate: place}) for place in pair])
-        rates = _rates(model, changed, draws, seed).reshape(-1, len(pair), pixels).mean(axis=2)
-        rows.append(per * np.quantile(rates, [0.5, (1 - level) / 2, (1 + level) / 2], axis=0).T)
-    return pd.DataFrame(np.column_stack([places, np.concatenate(rows)]), columns=["value", "rate", "lower", "upper"])
+    for place in places:
+        rates = _rates(model, sample.assign(**{covariate: place}), draws, seed).mean(axis=1)
+        rows.append(per * np.quantile(rates, [0.5, (1 - level) / 2, (1 + level) / 2]))
+    return pd.DataFrame(np.column_stack([places, rows]), columns=["value", "rate", "lower", "upper"])
 
 
 def sample_pixels(prepared: Prepared, n: int, seed: int) -> pd.DataFrame:

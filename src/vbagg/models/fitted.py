@@ -78,7 +78,7 @@ class Fitted:
             white = member.white if smooth else 0.0
             return self.rate_scale * draw_rows(*member.state, rows, known, n, seed, white)
 
-        return Posterior(self._mixed(law), self._mixed_draws(draw))
+        return Posterior(lambda: self._mixed(law), self._mixed_draws(draw))
 
     def _individuals_of_bags(self, bags: Bags, offset: Any, smooth: bool, risk: bool) -> Posterior:
         plan, outputs = self._plan(bags, offset, all_rows=True), self._outputs(bags, offset)
