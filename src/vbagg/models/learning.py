@@ -83,7 +83,7 @@ class Learning:
         task = Task(problem, starts, self.trainable, self.log_prior, report, validator, stopper)
         fit = self.choices.inference.run(task)
         members, fit, note = self._averaged(task, fit)
-        residual_sd, noise_sd = problem.at(fit.parameters, fit.jitter).spreads(fit.posterior)
+        residual_sd, noise_sd = fit.spreads or problem.at(fit.parameters, fit.jitter).spreads(fit.posterior)
         learnt = self.spec.likelihood.in_users_units(fit.parameters.likelihood, 1.0)
         notes = (*notes_on_data(self.spec.likelihood, self.components, self.data.bags, self.data.y, learnt), *note)
         fit = replace(fit, status=replace(fit.status, notes=notes, residual_sd=residual_sd, noise_sd=noise_sd))
