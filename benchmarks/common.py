@@ -7,12 +7,16 @@ import json
 import os
 import platform
 import resource
+import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @contextmanager
@@ -53,3 +57,18 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
     temporary = target.with_suffix(".tmp")
     temporary.write_text(json.dumps(content, indent=1) + "\n")
     temporary.replace(target)
+
+
+@contextmanager
+def source_of(revision: str | None) -> Iterator[Path]:
+    """The package's source: the present one, or that of a commit in a working tree of its own."""
+    if revision is None:
+        yield ROOT / "src"
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", tree, revision], check=True)
+        try:
+            yield tree / "src"
+        finally:
+            subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", tree], check=True)

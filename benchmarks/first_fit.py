@@ -14,16 +14,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from common import machine, timed, write_json
-
-ROOT = Path(__file__).resolve().parent.parent
+from common import machine, source_of, timed, write_json
 
 
 def fit_twice(case: str) -> dict[str, float]:
@@ -43,21 +38,6 @@ def fit_twice(case: str) -> dict[str, float]:
             model.fit(bags, y)
         seconds.append(clock.cpu)
     return {"first_cpu_seconds": seconds[0], "second_cpu_seconds": seconds[1], "elbo": model.elbo_}
-
-
-@contextmanager
-def source_of(revision: str | None) -> Iterator[Path]:
-    """The package's source: the present one, or that of a commit in a working tree of its own."""
-    if revision is None:
-        yield ROOT / "src"
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", tree, revision], check=True)
-        try:
-            yield tree / "src"
-        finally:
-            subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", tree], check=True)
 
 
 def timed_apart(case: str, source: Path) -> dict[str, float]:

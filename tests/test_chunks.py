@@ -15,6 +15,7 @@ from vbagg.chunks import (
     gather_rows,
     make_chunks,
     plan_batches,
+    residual_modes,
     round_up,
 )
 
@@ -229,3 +230,15 @@ def test_large_bags_of_all_sizes_share_one_shape_without_much_padding(rng):
     assert len({(batch.n_bags, batch.n_tiles) for batch in batches}) == 1
     padded = sum(batch.n_tiles * TILE for batch in batches)
     assert padded < 1.25 * sizes[sizes > TILE].sum()
+
+
+def test_rows_of_zero_weight_change_no_mode_unless_they_are_many():
+    weighty = np.array([128, 129, 100, 3])
+    rows = np.array([160, 129, 513, 512])
+    assert residual_modes("auto", rows, weighty).tolist() == ["exact", "subset", "subset", "exact"]
+    assert residual_modes("diagonal", rows, weighty).tolist() == 4 * ["diagonal"]
+    bags = Bags(np.arange(300.0)[:, None], np.repeat([0, 1], 150), np.tile(np.arange(150) < 120, 2) + 0.0)
+    (chunk,) = make_chunks(bags, np.ones(2), {}, np.zeros(300))
+    assert chunk.residual == "exact"
+    (chunk,) = make_chunks(bags.with_arrays(weight=np.ones(300)), np.ones(2), {}, np.zeros(300))
+    assert chunk.residual == "subset"

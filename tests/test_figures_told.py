@@ -78,6 +78,16 @@ def million() -> list[str]:
     ]
 
 
+def whole_job() -> list[str]:
+    found = results("geo_job")
+    versions = [found[name] for name in found if isinstance(found[name], dict) and "warm" in found[name]]
+    before, now = ({kind: version[kind]["whole"] for kind in ("cold", "warm")} for version in versions[:2])
+    cold, warm = (f"{now[kind]['cpu_seconds']:.0f} CPU seconds and {now[kind]['peak_gb']:.1f} GB" for kind in now)
+    fit = f"the fit takes {found['now']['warm']['stages']['models']['cpu_seconds']:.0f}, and {cold} in a first run"
+    earlier = f"{before['warm']['cpu_seconds']:.0f} and {before['cold']['cpu_seconds']:.0f} CPU seconds (`geo_job.py`)"
+    return [f"on a busy machine: {warm}", fit, earlier]
+
+
 def malaria() -> list[str]:
     rows = pd.read_csv(ROOT / "docs/results/malaria-default/repetitions.csv").groupby("method")["coverage_error"].mean()
     told = f"by {rows['VBAgg-Default']:.2f} (negative binomial) and {rows['VBAgg-Default-Poisson']:.2f} (Poisson)"
@@ -85,7 +95,7 @@ def malaria() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "told", [calibration, nested, madagascar, swiss_roll, million, malaria], ids=lambda f: f.__name__
+    "told", [calibration, nested, madagascar, swiss_roll, million, whole_job, malaria], ids=lambda f: f.__name__
 )
 def test_figures_are_those_of_the_results(told):
     for text in told():

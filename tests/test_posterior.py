@@ -15,6 +15,7 @@ from vbagg import kernels
 from vbagg.chunks import make_chunks
 from vbagg.inference import Fit, Gaussian, Inference, Status
 from vbagg.links import get_link
+from vbagg.models import fitted
 
 CASES = {
     "square": "poisson",
@@ -524,3 +525,15 @@ def test_an_offset_follows_rows_in_any_order():
     expected = dict(zip(bags.labels, model.predict(bags, offset=offset), strict=True))
     for label, value in zip(shuffled.labels, model.predict(shuffled, offset=offset[order]), strict=True):
         assert value == pytest.approx(expected[label], rel=1e-5)
+
+
+def test_draws_of_rows_do_without_their_marginals(link_model, monkeypatch):
+    asked = []
+    original = fitted.row_marginals
+    monkeypatch.setattr(fitted, "row_marginals", lambda *given: asked.append(given) or original(*given))
+    posterior = link_model.posterior(toy()[0][:5])
+    posterior.sample(3)
+    assert not asked
+    assert (posterior.std > 0).all()
+    assert len(posterior.mean) == len(posterior)
+    assert len(asked) == 1

@@ -250,5 +250,8 @@ def test_representatives_can_have_the_residual_variance_of_all_individuals(rng):
         before, _ = whole.rough.at(member.parameters, member.jitter).spreads(member.q)
         whole.scale_residuals(staged, member.q)
         after, _ = whole.rough.at(member.parameters, member.jitter).spreads(member.q)
+        precision, (_, _, expected) = staged.precision(member.q.mu), staged.gauss_newton(member.q.mu)
+    np.testing.assert_allclose(precision, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+    np.testing.assert_allclose(model.status_.residual_sd, every, rtol=1e-5)
     assert np.abs(np.log(before / every)).max() > 0.1
     np.testing.assert_allclose(after, every, rtol=0.02)

@@ -37,6 +37,9 @@ PAIRS_PER_INDIVIDUAL = 75
 EXACT_LIMIT = 128
 """Largest bag whose within-bag covariance `residual="auto"` takes from all pairs."""
 
+MOST_WITHOUT_WEIGHT = 4
+"""Times as many rows as that a bag may have, those of zero weight counted, for all pairs to be taken."""
+
 SUBSET_SIZE = 128
 """Individuals drawn from a larger bag to estimate the off-diagonal sums."""
 
@@ -127,6 +130,14 @@ def round_up(value: int, bits: int = 3) -> int:
     return -(-int(value) // step) * step
 
 
+def residual_modes(residual: str, sizes: np.ndarray, weighty: np.ndarray) -> np.ndarray:
+    """Residual mode of bags with so many rows, of which so many are `weighty`: others change no total, nor its mode."""
+    if residual != "auto":
+        return np.full(len(sizes), residual)
+    few = (weighty <= EXACT_LIMIT) & (sizes <= MOST_WITHOUT_WEIGHT * EXACT_LIMIT)
+    return np.where(few, "exact", "subset")
+
+
 def plan_batches(
     sizes: np.ndarray,
     residual: str,
@@ -134,16 +145,15 @@ def plan_batches(
     n_columns: int = 64,
     tiled: bool = True,
     passes: int = PASSES,
+    weighty: np.ndarray | None = None,
 ) -> list[Batch]:
     """Group bags by padded size or into chunks of tiles.
 
-    `max_elements` bounds the largest array of one chunk, where an individual has `n_columns` features.
+    `max_elements` bounds the largest array of one chunk, where an individual has `n_columns` features. `weighty` are
+    the numbers of individuals of positive weight, by default all.
     """
     shape_cost = SHAPE_COST / passes / n_columns**2
-    if residual == "auto":
-        modes = np.where(sizes <= EXACT_LIMIT, "exact", "subset")
-    else:
-        modes = np.full(len(sizes), residual)
+    modes = residual_modes(residual, sizes, sizes if weighty is None else weighty)
     batches = []
     for mode in ("exact", "subset", "diagonal"):
         cut = (modes == mode) & (sizes > TILE) & (mode != "exact") & tiled
@@ -304,7 +314,8 @@ def make_chunks(
 
     Features of individuals are computed in the `precision` of X. With `groups`, rows stand for groups of individuals.
     """
-    batches = plan_batches(bags.sizes, residual, max_elements, n_columns, tiled, passes)
+    weighty = bags.sum_by_bag(bags.weight > 0)
+    batches = plan_batches(bags.sizes, residual, max_elements, n_columns, tiled, passes, weighty)
     return [make_chunk(bags, batch, y, facts, known, random_state, precision, groups) for batch in batches]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import jax
@@ -18,7 +18,6 @@ import scipy.spatial.distance
 
 from vbagg import laws
 from vbagg.chunks import round_up
-from vbagg.compiling import lightly
 from vbagg.elbo import Spec
 from vbagg.errors import NoUncertaintyError
 from vbagg.features import Basis, combine_features, features, residual_block, residual_diagonal
@@ -36,8 +35,13 @@ JOINT_ROWS = 1024
 class Posterior:
     """Distribution of one number per row: an individual's rate, a bag's total, or a bag's new output."""
 
-    def __init__(self, law: laws.Law, draw: Callable[[int, int], np.ndarray]) -> None:
-        self.law, self._draw = law, draw
+    def __init__(self, law: laws.Law | Callable[[], laws.Law], draw: Callable[[int, int], np.ndarray]) -> None:
+        self._law, self._draw = law, draw
+
+    @cached_property
+    def law(self) -> laws.Law:
+        """The distribution of each row; where draws do without it, it is worked out when it is asked for."""
+        return self._law if isinstance(self._law, laws.Law) else self._law()
 
     @property
     def mean(self) -> np.ndarray:
@@ -151,7 +155,7 @@ def row_marginals(
     return mean, variance
 
 
-@lightly(static_argnames="spec")
+@partial(jax.jit, static_argnames="spec")
 def _padded_rows(spec: Spec, basis: Basis, X: Any) -> tuple[jax.Array, jax.Array]:
     A = features(spec.feature_map, basis, X)
     return A, residual_block(spec.feature_map, basis, X, A)

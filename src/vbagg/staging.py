@@ -16,6 +16,7 @@ import numpy as np
 from vbagg.chunks import TILE, Chunk, Tiles, round_up
 from vbagg.features import Basis, FeatureMap, features, residual_columns, residual_diagonal, residual_kernel
 from vbagg.moments import FAST, Pixels
+from vbagg.threads import in_threads
 
 ROWS = 1024
 """Rows of a block."""
@@ -104,8 +105,11 @@ class _Pairs:
 def _by_blocks(function: Callable[..., tuple[Any, ...]], size: int, *tables: np.ndarray) -> list[np.ndarray]:
     """Tables that a function makes of others, so many rows at a time; the last block repeats the last row."""
     n = len(tables[0])
-    parts = []
-    for start in range(0, n, size):
+
+    def block(start: int) -> list[np.ndarray]:
         rows = np.minimum(np.arange(start, start + size), n - 1)
-        parts.append([np.asarray(found) for found in function(*(table[rows] for table in tables))])
+        return [np.asarray(found) for found in function(*(table[rows] for table in tables))]
+
+    # the first alone, since it may have to be compiled
+    parts = [block(0), *in_threads(block, range(size, n, size))]
     return [np.concatenate(found)[:n] for found in zip(*parts, strict=True)]

@@ -14,6 +14,7 @@ from vbagg import __version__
 from vbagg.cli.check import check_command
 from vbagg.cli.demo import demo_command
 from vbagg.cli.experiment import experiment_command
+from vbagg.cli.process import settle
 from vbagg.cli.stages import (
     fit_command,
     predict_command,
@@ -43,6 +44,8 @@ app.command("experiment")(experiment_command)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; wrong input is one line on standard error and status 2."""
+    if arguments is None:
+        settle()
     try:
         status = app(arguments, prog_name="vbagg", standalone_mode=False)
     except typer.TyperException as error:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from vbagg.errors import unknown_name
 from vbagg.geo.prepared import Prepared
@@ -23,7 +22,7 @@ from vbagg.geo.units import link_of
 Floats = NDArray[np.float64]
 LOCATION = ("x", "y")
 PIXELS = 256
-"""Pixels that are varied. They go to the model in pairs, so that all calls have one shape and are compiled once."""
+"""Pixels that are varied."""
 DRAWS = 200
 
 
@@ -88,11 +87,10 @@ def partial_dependence(
     low, high = weighted_quantile(column, weight, [0.01, 0.99])
     places = np.linspace(low, high, values)
     rows = []
-    for pair in np.split(places, range(2, values, 2)):
-        changed = pd.concat([sample.assign(**{covariate: place}) for place in pair])
-        rates = _rates(model, changed, draws, seed).reshape(-1, len(pair), pixels).mean(axis=2)
-        rows.append(per * np.quantile(rates, [0.5, (1 - level) / 2, (1 + level) / 2], axis=0).T)
-    return pd.DataFrame(np.column_stack([places, np.concatenate(rows)]), columns=["value", "rate", "lower", "upper"])
+    for place in places:
+        rates = _rates(model, sample.assign(**{covariate: place}), draws, seed).mean(axis=1)
+        rows.append(per * np.quantile(rates, [0.5, (1 - level) / 2, (1 + level) / 2]))
+    return pd.DataFrame(np.column_stack([places, rows]), columns=["value", "rate", "lower", "upper"])
 
 
 def sample_pixels(prepared: Prepared, n: int, seed: int) -> pd.DataFrame:
@@ -114,5 +112,4 @@ def weighted_quantile(values: Floats, weight: Floats, q: Sequence[float]) -> Flo
 def _rates(model: Any, rows: pd.DataFrame, draws: int, seed: int) -> Floats:
     """Joint draws of rates (draws, rows); one draw, the estimate, without uncertainty."""
     posterior = model.posterior(rows)
-    with threadpool_limits(1, user_api="blas"):  # small matrices gain nothing from threads
-        return posterior.sample(draws, seed) if hasattr(posterior, "sample") else posterior.mean[None]
+    return posterior.sample(draws, seed) if hasattr(posterior, "sample") else posterior.mean[None]

@@ -67,7 +67,7 @@ def linearised(problem: StagedProblem, q: Gaussian) -> Gaussian:
     if problem.spec.approximation in PAPERS:
         return q
     try:
-        return Gaussian(q.mu, _factor_of_inverse(problem.gauss_newton(q.mu)[2]))
+        return Gaussian(q.mu, _factor_of_inverse(problem.precision(q.mu)))
     except np.linalg.LinAlgError:
         return q
 

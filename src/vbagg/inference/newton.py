@@ -234,14 +234,16 @@ class _Search:
             representation_gap=gap,
             repeated=result.stopped,
         )
+        posterior = linearised(staged, solution.q)
         return Fit(
             parameters=best.parameters,
             q=solution.q,
-            posterior=linearised(staged, solution.q),
+            posterior=posterior,
             elbo=solution.elbo,
             objective=objective,
             jitter=staged.jitter,
             status=status,
             history=self.history,
             curvature=result.curvature,
+            spreads=staged.spreads(posterior),
         )

@@ -84,18 +84,30 @@ def _value(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Arr
 
 
 def _gauss_newton(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> tuple[Array, Array, Array]:
-    likelihood, facts = spec.likelihood, staged.facts
-    inside = 0.0 if spec.approximation in PAPERS else spec.inside
 
     def log_prob(v: Array) -> tuple[Array, tuple[Array, Array]]:
-        T, s = moments_given_weights(spec.link, staged.moments, v)
-        spread = inside * staged.residual_scale * s / likelihood.unit_variance(T)
-        return jnp.sum(staged.valid * likelihood.log_prob(staged.y, T, facts, p, spread)), (T, spread)
+        T, spread = _given_weights(spec, staged, v)
+        return jnp.sum(staged.valid * spec.likelihood.log_prob(staged.y, T, staged.facts, p, spread)), (T, spread)
 
-    (value, (T, spread)), slope = jax.value_and_grad(log_prob, has_aux=True)(mu)
-    weight = staged.valid * likelihood.fisher(T, facts, p, spread)
+    (value, found), slope = jax.value_and_grad(log_prob, has_aux=True)(mu)
+    return value, slope, _fisher_information(spec, p, staged, mu, *found)
+
+
+def _information(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> Array:
+    return _fisher_information(spec, p, staged, mu, *_given_weights(spec, staged, mu))
+
+
+def _given_weights(spec: Spec, staged: Staged, v: Array) -> tuple[Array, Array]:
+    """Totals and their relative residual variance given the weights."""
+    T, s = moments_given_weights(spec.link, staged.moments, v)
+    inside = 0.0 if spec.approximation in PAPERS else spec.inside
+    return T, inside * staged.residual_scale * s / spec.likelihood.unit_variance(T)
+
+
+def _fisher_information(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, T: Array, spread: Array) -> Array:
+    weight = staged.valid * spec.likelihood.fisher(T, staged.facts, p, spread)
     J = jacobian(spec.link, staged.moments, mu)
-    return value, slope, (J.T * weight) @ J
+    return (J.T * weight) @ J
 
 
 def _basis_slopes(
@@ -127,12 +139,13 @@ class Compiled(NamedTuple):
     terms_and_slopes: Any
     value: Any
     gauss_newton: Any
+    information: Any
     basis_slopes: Any
     spreads: Any
 
 
 def _compile(**options: Any) -> Compiled:
-    functions = (_terms_and_slopes, _value, _gauss_newton, _basis_slopes, _spreads)
+    functions = (_terms_and_slopes, _value, _gauss_newton, _information, _basis_slopes, _spreads)
     others = (jax.jit(function, static_argnames=("spec",), **options) for function in functions)
     return Compiled(jax.jit(stage, static_argnames=("spec", "collapse"), **options), *others)
 
@@ -293,6 +306,12 @@ class StagedProblem:
         """Log posterior of the weights at `v`, its gradient, and the Gauss-Newton precision."""
         value, slope, information = self._sum(self.compiled.gauss_newton, v)
         return float(value) - 0.5 * float(v @ v), slope - v, information + np.eye(len(v))
+
+    def precision(self, v: np.ndarray) -> np.ndarray:
+        """The Gauss-Newton precision alone."""
+        if self.problem.rough is None:
+            return self.gauss_newton(v)[2]  # which a search has compiled
+        return self._sum(self.compiled.information, v) + np.eye(len(v))
 
     def parameter_slopes(self, q: Gaussian) -> Parameters:
         """Partial gradient of the ELBO in the parameters; the total one where `q` is optimal."""

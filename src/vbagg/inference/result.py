@@ -61,6 +61,8 @@ class Fit:
     history: list[dict[str, Any]] = field(repr=False, default_factory=list)
     curvature: np.ndarray = field(repr=False, default_factory=lambda: np.zeros((0, 0)))
     """Inverse Hessian of minus the objective in the trainable parameters, as far as a search has learnt it."""
+    spreads: tuple[np.ndarray, np.ndarray] | None = field(repr=False, default=None)
+    """Residual and noise of each total (`Status.residual_sd`, `noise_sd`), if the inference has come by them."""
 
 
 class FlatParameters:

@@ -23,6 +23,7 @@ from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.predicted import Conditioned, Member, Outputs, Plan, Totals
 from vbagg.observed import Observed
 from vbagg.posterior import BagPosterior, Posterior, draw_rows, row_marginals
+from vbagg.threads import one_blas_thread
 
 BAG_EFFECTS = ("risk", "reporting")
 
@@ -77,7 +78,7 @@ class Fitted:
             white = member.white if smooth else 0.0
             return self.rate_scale * draw_rows(*member.state, rows, known, n, seed, white)
 
-        return Posterior(self._mixed(law), self._mixed_draws(draw))
+        return Posterior(lambda: self._mixed(law), self._mixed_draws(draw))
 
     def _individuals_of_bags(self, bags: Bags, offset: Any, smooth: bool, risk: bool) -> Posterior:
         plan, outputs = self._plan(bags, offset, all_rows=True), self._outputs(bags, offset)
@@ -201,11 +202,12 @@ class Fitted:
         return Outputs(np.where(seen, self.observed.y[place], np.nan), facts)
 
     def _plan(self, bags: Bags, offset: Any, all_rows: bool = False) -> Plan:
-        """Bags in the units of training, without rows of zero weight unless all are asked for."""
+        """Bags in the units of training, without rows of zero weight unless all are asked for, or known already."""
         self.frame.check_bags(bags)
         key = all_rows and not (bags.weight > 0).all()
-        if offset is None and key in self._plans and self._plans[key][0]() is bags:
-            return self._plans[key][1]
+        for known, (seen, plan) in self._plans.items() if offset is None else ():
+            if seen() is bags and (known == key or (known and plan.serves_totals)):
+                return plan
         if key:
             used, rows_offset = bags, _row_offset(bags, offset)
         else:
@@ -224,7 +226,7 @@ class Fitted:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _mixed(self, law: Callable[[Member], Law]) -> Law:
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), one_blas_thread():
             laws = [law(member) for member in self.members]
         return laws[0] if len(laws) == 1 else Mixture(laws, [member.weight for member in self.members])
 
@@ -234,7 +236,7 @@ class Fitted:
         def mixed(n: int, seed: int) -> np.ndarray:
             weights = [member.weight for member in self.members]
             counts = np.random.default_rng([seed, 2]).multinomial(n, weights)
-            with jax.enable_x64(True):
+            with jax.enable_x64(True), one_blas_thread():
                 parts = [
                     draw(member, int(count), seed) for member, count in zip(self.members, counts, strict=True) if count
                 ]

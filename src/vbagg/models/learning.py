@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-from threadpoolctl import threadpool_limits
 
 from vbagg.chunks import Chunk
 from vbagg.elbo import Parameters, Spec
@@ -24,6 +23,7 @@ from vbagg.models.predicted import Member
 from vbagg.models.setup import TrainingData
 from vbagg.priors import make_log_prior
 from vbagg.progress import Report
+from vbagg.threads import one_blas_thread
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Learning:
         task = Task(problem, starts, self.trainable, self.log_prior, report, validator, stopper)
         fit = self.choices.inference.run(task)
         members, fit, note = self._averaged(task, fit)
-        residual_sd, noise_sd = problem.at(fit.parameters, fit.jitter).spreads(fit.posterior)
+        residual_sd, noise_sd = fit.spreads or problem.at(fit.parameters, fit.jitter).spreads(fit.posterior)
         learnt = self.spec.likelihood.in_users_units(fit.parameters.likelihood, 1.0)
         notes = (*notes_on_data(self.spec.likelihood, self.components, self.data.bags, self.data.y, learnt), *note)
         fit = replace(fit, status=replace(fit.status, notes=notes, residual_sd=residual_sd, noise_sd=noise_sd))
@@ -122,6 +122,5 @@ def learn(
     """Fit a model to data; `validation` and `early_stop` are held-out `(bags, y)`."""
     if early_stop is not None and not choices.inference.traits.early_stop:
         raise ValueError("`early_stop` goes with inference 'adam'; 'newton' runs until it converges.")
-    # small matrices gain nothing from threads, which would fight with those of the compiled functions
-    with jax.enable_x64(True), threadpool_limits(1, user_api="blas"):
+    with jax.enable_x64(True), one_blas_thread():
         return Learning(choices, data).run(report, validation, early_stop)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.bags import Bags
-from vbagg.chunks import Chunk, make_chunks
+from vbagg.chunks import Chunk, make_chunks, residual_modes
 from vbagg.conditioning import BagState, Moments, condition, moments, observe, within_bags
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import Basis, compiled_basis
@@ -81,6 +81,13 @@ class Plan:
         self.ready, self.known, self._options = ready, known, options
         self._chunks: dict[bool, list[Chunk]] = {}
         self._moments: dict[int, Moments] = {}
+
+    @property
+    def serves_totals(self) -> bool:
+        """Whether totals are what they would be without the rows of zero weight."""
+        residual, weighty = self._options["residual"], self.ready.sum_by_bag(self.ready.weight > 0)
+        modes = (residual_modes(residual, sizes, weighty) for sizes in (self.ready.sizes, weighty))
+        return bool(np.equal(*modes).all())
 
     def chunks(self, member: Member) -> list[Chunk]:
         """Padded arrays in the precision of a member's features."""
