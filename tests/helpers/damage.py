@@ -81,8 +81,10 @@ def _other_table(draw, table):
         other = draw(st.sampled_from([*table.columns, "geometry", "", "X"]))
         return table.rename(columns={column: other}) if other not in table else table
     if how == "retype":
+        kind = draw(st.sampled_from(KINDS))
         try:
-            return table.astype({column: draw(st.sampled_from(KINDS))})
+            with np.errstate(all="ignore"):
+                return table.astype({column: kind})
         except (TypeError, ValueError):
             return table
     if how == "set":

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import rasterio
+import shapely
 from damage import DOCUMENT, PIXELS, POLYGONS, STACK, copied, vrt, write_vast
 from fuzzing import DEEPEST
 from geofiles import write_raster
@@ -109,6 +110,18 @@ def test_columns_of_a_type_that_would_fill_memory(folder):
 def test_documents_that_no_parser_follows(folder):
     (folder / DOCUMENT).write_bytes(DEEPEST)
     refused(folder, r"prepared\.json")
+
+
+def test_polygons_of_another_shape(folder):
+    """Crossed over themselves, they reach as far as before, but their pixels lie outside."""
+    shapes = gpd.read_file(folder / POLYGONS)
+    left, bottom, right, top = shapes.total_bounds
+    crossed = shapely.Polygon([(left, top), (right, bottom), (right, top), (left, bottom)])
+    # what it leaves out is in the middle of the upper and lower edges
+    left_out = np.argmin(shapely.distance(shapes.geometry.to_numpy(), shapely.Point((left + right) / 2, top)))
+    shapes.loc[left_out, "geometry"] = crossed
+    shapes.to_file(folder / POLYGONS)
+    refused(folder, "must lie near their polygons")
 
 
 def other_raster(folder, **change):

@@ -180,13 +180,12 @@ def _chosen(n: int) -> NDArray[np.intp]:
 
 
 def _require_near(polygons: Polygons, polygon: NDArray[np.intp], grid: Grid, cell: NDArray[np.int64]) -> None:
-    """Raise unless the cells lie within the bounds of their polygons, or touch them."""
+    """Raise unless the cells lie within their polygons, or touch them."""
     some, place = np.unique(polygon, return_inverse=True)
     frame = polygons.frame.iloc[some].reset_index(drop=True)
-    left, bottom, right, top = shapely.bounds(replace(polygons, frame=frame).on(grid).geometry)[place].T
-    x, y = grid.centres(cell)
-    reach = sum(grid.resolution)
-    if not ((x > left - reach) & (x < right + reach) & (y > bottom - reach) & (y < top + reach)).all():
+    shapes = replace(polygons, frame=frame).on(grid).geometry
+    shapely.prepare(shapes)
+    if not shapely.dwithin(shapes[place], shapely.points(*grid.centres(cell)), sum(grid.resolution)).all():
         raise ValueError("pixels must lie near their polygons; some are elsewhere")
 
 
