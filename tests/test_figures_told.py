@@ -68,6 +68,25 @@ def swiss_roll() -> list[str]:
     return [f"by {square['coverage_error']:.3f} (square) and {exp['coverage_error']:.3f} (exp) on average", errors]
 
 
+def surfaces() -> list[str]:
+    found = {(row["case"], row["kernel"]): row for row in results("surfaces")["summary"]}
+
+    def pair(key: str, form: str, square: str = "", exp: str = "") -> str:
+        first, second = (f"{found[f'roll-{link}', 'graph'][key]:{form}}" for link in ("square", "exp"))
+        return f"{first}{square} and {second}{exp}"
+
+    def cost(case: str) -> str:
+        return f"{100 * (found[case, 'rbf + graph']['mse'] / found[case, 'rbf']['mse'] - 1):.1f}%"
+
+    return [
+        f"squared errors of {pair('mse', '.3f', ' (square)', ' (exp)')}",
+        f"miss their level by {pair('coverage_error', '.2f')}",
+        f"of that shape by {pair('chance_coverage_error', '.2f')}",
+        f"pooled over the five, by {pair('pooled_coverage_error', '.2f')}",
+        f"by {cost('cube')} (five independent columns) and {cost('elevators')} (elevators)",
+    ]
+
+
 def million() -> list[str]:
     (run,) = (
         r for r in results("scaling")["runs"] if (r["study"], r["link"], r["pixels"]) == ("pixels", "exp", 1044683)
@@ -95,7 +114,9 @@ def malaria() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "told", [calibration, nested, madagascar, swiss_roll, million, whole_job, malaria], ids=lambda f: f.__name__
+    "told",
+    [calibration, nested, madagascar, swiss_roll, surfaces, million, whole_job, malaria],
+    ids=lambda f: f.__name__,
 )
 def test_figures_are_those_of_the_results(told):
     for text in told():
