@@ -19,6 +19,7 @@ from vbagg.workflow import given
 from vbagg.workflow.folder import DONE, RunFolder
 from vbagg.workflow.lock import HOLDER, LOCK
 from vbagg.workflow.record import Record
+from vbagg.workflow.results import read_verdict
 from vbagg.workflow.run import Run, Stage, carry_out, outdated
 from vbagg.workflow.settings import make_settings
 from vbagg.workflow.stages import VALIDATION
@@ -285,3 +286,9 @@ def test_folds_of_a_response_with_the_name_of_a_path_are_kept_inside(tmp_path, m
         VALIDATION.work(run, tmp_path)
     (keep,) = kept
     assert keep.resolve().parent == run.folder.kept("validation").resolve()
+
+
+def test_verdicts_that_are_no_text(tmp_path):
+    (tmp_path / "verdict.txt").write_bytes(b"Better than one rate\xac")
+    with pytest.raises(ValueError, match=r"verdict\.txt cannot be read as what `vbagg validate` wrote: 'utf-8' codec"):
+        read_verdict(tmp_path)

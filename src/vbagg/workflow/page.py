@@ -28,7 +28,7 @@ from vbagg.report import (
 )
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
-from vbagg.workflow.results import VERDICT, read_map, read_polygon_table, written_by
+from vbagg.workflow.results import read_map, read_polygon_table, read_verdict, written_by
 from vbagg.workflow.run import Run
 from vbagg.workflow.settings import settings_text
 
@@ -183,11 +183,7 @@ class Page:
             [[str(name), *(float(value) for value in row)] for name, row in scores[chosen].iterrows()],
             "Scores of polygons that were left out. Lower is better, except for correlation and coverage.",
         )
-        text = (
-            (self.run.folder["validation"] / self.run.file_name(self.response) / VERDICT)
-            .read_text(encoding="utf-8")
-            .strip()
-        )
+        text = read_verdict(self.run.folder["validation"] / self.run.file_name(self.response))
         figures = [drawn[name] for name in pictures.VALIDATION if name in drawn]
         return Section("How far to trust it", "validation", [text, table, *figures, *fit])
 

@@ -97,6 +97,12 @@ def write_validation(validation: Validation, folder: Path, unit: str) -> None:
     (folder / VERDICT).write_text(validation.verdict("polygons", unit=unit) + "\n", encoding="utf-8")
 
 
+def read_verdict(folder: Path) -> str:
+    """The verdict that `write_validation` wrote."""
+    with written_by("validate", folder / VERDICT):
+        return (folder / VERDICT).read_text(encoding="utf-8").strip()
+
+
 def read_validation(folder: Path) -> Validation | None:
     """What `write_validation` wrote, None if nothing."""
     if not (folder / FOLDS).exists():
