@@ -162,7 +162,7 @@ def require_words_or_work(folder, stage, more=()):
     assert status in (0, 2)
     if status:
         (error,) = [line for line in said.splitlines() if line.startswith("Error: ")]
-        assert str(folder) in error or "`--" in error, error  # the place, or the option that is missing
+        assert str(folder) in error, error
     else:
         job = Run(read_settings(run / SETTINGS), RunFolder(run))
         assert outdated(job, STAGES[stage]) is None

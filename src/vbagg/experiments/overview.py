@@ -10,7 +10,7 @@ from vbagg.experiments import EXPERIMENTS, get_experiment
 from vbagg.experiments.base import Experiment, Settings
 from vbagg.experiments.claims import CLAIMS, WORDS, p_value
 from vbagg.experiments.report import present, run_section
-from vbagg.experiments.store import load_rows
+from vbagg.experiments.store import ROWS, load_rows
 from vbagg.experiments.tables import markdown_table, summary, with_paper, write_text
 
 if TYPE_CHECKING:
@@ -28,23 +28,23 @@ Tables = dict[str, "pd.DataFrame"]
 
 def write_overview(folder: Path) -> Path:
     """Write the page over all experiments that have rows in `folder/NAME`; FileNotFoundError if none has."""
-    tables = {name: load_rows(folder / name) for name in EXPERIMENTS if (folder / name / "repetitions.csv").exists()}
+    tables = {name: load_rows(folder / name) for name in EXPERIMENTS if (folder / name / ROWS).exists()}
     if not tables:
         raise FileNotFoundError(
             f"`{folder}` must hold folders of experiments with finished rows, called {', '.join(EXPERIMENTS)};"
             " it has none."
         )
-    notes = folder / NOTES
+    notes = (folder / NOTES).read_text(encoding="utf-8") if (folder / NOTES).exists() else ""
     sections = [
         "# The paper's experiments, and ours",
         INTRODUCTION,
         f"## How much was run\n\n{_progress(folder, tables)}",
         f"## What the paper claims\n\n{_claims(tables)}",
-        *(notes.read_text(encoding="utf-8").strip() for _ in range(notes.exists())),
+        notes,
         "## The paper's numbers beside ours",
-        *_numbers(folder, tables),
+        *_numbers(tables),
     ]
-    return write_text(folder / PAGE, "\n\n".join(section.strip() for section in sections) + "\n")
+    return write_text(folder / PAGE, "\n\n".join(section.strip() for section in sections if section) + "\n")
 
 
 def _progress(folder: Path, tables: Tables) -> str:
@@ -87,7 +87,7 @@ def _claims(tables: Tables) -> str:
     return explanation + markdown_table(pd.DataFrame(rows))
 
 
-def _numbers(folder: Path, tables: Tables) -> Iterator[str]:
+def _numbers(tables: Tables) -> Iterator[str]:
     for name, table in tables.items():
         experiment = get_experiment(name)
         for part, rows in experiment.parts(table):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vbagg.errors import DataWarning, did_you_mean
+from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.results import write_findings, write_validation
 from vbagg.workflow.run import Run, Stage, outdated
 from vbagg.workflow.settings import Settings
@@ -60,11 +61,11 @@ def _check(run: Run, folder: Path) -> None:
 def _prepare(run: Run, folder: Path) -> None:
     from vbagg.geo.prepare import prepare
 
-    data = run.settings.data
+    data, place = run.settings.data, f"in [data] of {run.folder.path / SETTINGS}"
     if data.polygons is None:
-        raise ValueError("Polygons are missing. Name the file with `--polygons`, or `polygons` in [data].")
+        raise ValueError(f"Polygons are missing. Name the file with `--polygons`, or `polygons` {place}.")
     if not data.response:
-        raise ValueError("A response is missing. Name the column with the totals by `--response`.")
+        raise ValueError(f"A response is missing. Name the column with the totals by `--response`, or {place}.")
     prepared = prepare(
         data.polygons,
         data.id,
