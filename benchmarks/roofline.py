@@ -42,8 +42,8 @@ def caught_problem(link: str, pixels: int) -> tuple[problem.Problem, problem.Sta
     found = []
 
     class Catching(vbagg.Newton):
-        def run(self, problem, starts, *others):
-            found.extend([problem, starts[0]])
+        def run(self, task):
+            found.extend([task.problem, task.starts[0]])
             raise CaughtError
 
     model = vbagg.VBAgg("negative_binomial", link, kernel=kernel, landmarks=list(LANDMARKS), inference=Catching())
@@ -68,11 +68,11 @@ def measure(link: str) -> dict:
     """Time of each pass over one chunk."""
     with jax.enable_x64(True):
         own, at = caught_problem(link, PIXELS)
-        spec, compiled, basis, p = own.spec, own.compiled, at.basis, at.parameters.likelihood
+        spec, basis, p = own.spec, at.basis, at.parameters.likelihood
         chunk = max((c for c in own.chunks if c.tiles is not None), key=lambda c: c.weight.size)
         rows, m = chunk.weight.size, own.n_features
         q = problem.Gaussian(np.zeros(m), 0.3 * np.eye(m))
-        staged = compiled.stage(spec, basis, chunk, False)
+        staged = problem.compiled_stage(spec, basis, chunk, False)
         A = staged.moments.A.reshape(rows, m)
         one = unit(rows, m)
         copy = seconds(lambda: double(A)) / (2 * A.nbytes)
@@ -81,15 +81,15 @@ def measure(link: str) -> dict:
         flat, known = np.asarray(chunk.X, float).reshape(rows, -1)[:8192], np.zeros(8192)
         passes = {
             # products of a unit, features read or written
-            "features": (lambda: compiled.stage(spec, basis, chunk, False), product + 2 * drawn * 128 / m, 4),
+            "features": (lambda: problem.compiled_stage(spec, basis, chunk, False), product + 2 * drawn * 128 / m, 4),
             "objective and slopes": (
-                lambda: compiled.terms_and_slopes(spec, p, staged, q.mu, q.factor),
+                lambda: problem.terms_and_slopes(spec, p, staged, q.mu, q.factor),
                 2 + 2 * drawn + 4 * drawn * 128 / m,
                 8,
             ),
-            "Gauss-Newton": (lambda: compiled.gauss_newton(spec, p, staged, q.mu), len(chunk.y) / rows, 2),
+            "Gauss-Newton": (lambda: problem.gauss_newton(spec, p, staged, q.mu), len(chunk.y) / rows, 2),
             "slopes of kernel parameters": (
-                lambda: compiled.basis_slopes(spec, basis, p, chunk, q.mu, q.factor),
+                lambda: problem.basis_slopes(spec, basis, p, chunk, q.mu, q.factor),
                 2 + 3 * product + 2 * drawn + 8 * drawn * 128 / m,
                 18,
             ),

@@ -8,6 +8,8 @@ from vbagg.bags import Bags
 from vbagg.chunks import (
     CACHED,
     EXACT_LIMIT,
+    PASSES,
+    PASSES_OF_A_SEARCH,
     SUBSET_SIZE,
     TILE,
     Groups,
@@ -81,7 +83,7 @@ def test_auto_residual_is_exact_up_to_the_limit():
 def test_sizes_are_merged_only_where_padding_is_cheap():
     few = plan_batches(np.array([3, 9, 30, 60]), "diagonal", 1e9, n_columns=400)
     many = plan_batches(np.repeat([3, 60, 300], 2000), "diagonal", 1e9, n_columns=400)
-    assert [batch.size for batch in few] == [60]
+    assert [batch.size for batch in few] == [64]
     assert sorted((batch.size, batch.n_tiles) for batch in many) == [(3, None), (60, None), (TILE, 10240)]
 
 
@@ -92,6 +94,23 @@ def test_similar_folds_share_their_shapes():
         for left_out in ([0, 1], [2, 4, 6], [7])
     }
     assert len(shapes) == 1
+
+
+@pytest.mark.parametrize(("passes", "same"), [(PASSES, True), (PASSES_OF_A_SEARCH, False)])
+def test_folds_of_large_bags_share_their_shapes_where_padding_costs_little(rng, passes, same):
+    sizes = rng.integers(150, 600, 100)
+    shapes = {
+        tuple((batch.n_bags, batch.size, batch.n_tiles) for batch in plan_batches(own, "auto", 1e7, passes=passes))
+        for own in np.split(sizes[rng.permuted(np.tile(np.arange(100), (6, 1)), axis=1)[:, :80]].ravel(), 6)
+    }
+    assert (len(shapes) == 1) == same
+
+
+def test_shapes_of_much_work_are_fine():
+    (many,) = plan_batches(np.full(1100, 1000), "subset", 1e12, n_columns=500)
+    (few,) = plan_batches(np.full(11, 1000), "subset", 1e12, n_columns=500)
+    assert many.n_tiles <= 1.07 * 1100 * -(-1000 // TILE)
+    assert few.n_tiles == 192
 
 
 @pytest.mark.parametrize("max_elements", [30, 200, 4e6])
@@ -122,7 +141,7 @@ def test_chunks_hold_the_rows_of_each_bag_and_inert_padding(bags, max_elements):
 def test_padded_bags_do_not_count_but_have_a_positive_total(rng):
     """The logarithm of their total is taken too."""
     (chunk,) = chunks_of(Bags(rng.normal(size=(34, 2)), np.repeat(np.arange(17), 2)))
-    assert chunk.shape == (18, 2)
+    assert chunk.shape == (24, 2)
     assert (chunk.position[-1], chunk.valid[-1]) == (-1, 0)
     assert chunk.weight[-1].sum() > 0
     assert (chunk.rows[-1] == -1).all()

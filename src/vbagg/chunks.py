@@ -2,7 +2,8 @@
 
 Small bags fill a row of arrays each. Their sizes are rounded up to a ladder and merged where padding costs less than
 another compilation. Larger bags are cut into tiles of `TILE` individuals, so that bags of all sizes share one shape.
-The numbers of bags and tiles in a chunk are rounded up too: folds of one data set share their compiled functions.
+The numbers of bags and tiles in a chunk are rounded up too, coarsely where little is computed with them: folds of one
+data set share their compiled functions.
 Padding has weight zero; a padded bag has `valid = 0`.
 """
 
@@ -30,6 +31,9 @@ SHAPE_COST = 7e10
 
 PASSES, PASSES_OF_A_SEARCH = 5, 100
 """Passes over the individuals that the last solve of `q` takes, and a search for parameters."""
+
+FINE, COARSE, PADDING = (3, 4), (1, 1), 0.2
+"""Bits to which bags and tiles are rounded up, and the share of padding that coarse shapes have more."""
 
 PAIRS_PER_INDIVIDUAL = 75
 """Pairs of individuals that cost as much as one individual."""
@@ -153,18 +157,20 @@ def plan_batches(
     the numbers of individuals of positive weight, by default all.
     """
     shape_cost = SHAPE_COST / passes / n_columns**2
+    # a search pays for padding too often; few passes over few individuals cost less than shapes of their own
+    bits, tile_bits = COARSE if passes <= PASSES and PADDING * sizes.sum() < shape_cost else FINE
     modes = residual_modes(residual, sizes, sizes if weighty is None else weighty)
     batches = []
     for mode in ("exact", "subset", "diagonal"):
         cut = (modes == mode) & (sizes > TILE) & (mode != "exact") & tiled
         if cut.any():
-            batches += _tile_batches(sizes, np.flatnonzero(cut), mode, max_elements, n_columns)
+            batches += _tile_batches(sizes, np.flatnonzero(cut), mode, max_elements, n_columns, bits, tile_bits)
         members = np.flatnonzero((modes == mode) & ~cut)
-        for top, group in _merge_sizes(sizes, members, shape_cost, pairs=mode == "exact"):
+        for top, group in _merge_sizes(sizes, members, shape_cost, bits, pairs=mode == "exact"):
             pairs = {"exact": top**2, "subset": _pair_elements(n_columns), "diagonal": 0}[mode]
             per_chunk = max(1, int(max_elements // (top * n_columns + pairs)))
             pieces = np.array_split(group, -(-len(group) // per_chunk))
-            n_bags = min(round_up(max(len(piece) for piece in pieces)), max(per_chunk, len(pieces[0])))
+            n_bags = min(round_up(max(len(piece) for piece in pieces), bits), max(per_chunk, len(pieces[0])))
             batches += [Batch(piece, n_bags, top, mode) for piece in pieces]
     return batches
 
@@ -175,7 +181,13 @@ def _pair_elements(n_columns: int) -> int:
 
 
 def _tile_batches(
-    sizes: np.ndarray, members: np.ndarray, mode: str, max_elements: float, n_columns: int
+    sizes: np.ndarray,
+    members: np.ndarray,
+    mode: str,
+    max_elements: float,
+    n_columns: int,
+    bits: int,
+    tile_bits: int,
 ) -> list[Batch]:
     """Chunks of one shape and about equal work: the largest bag first, each to the chunk that has least."""
     tiles = -(-sizes[members] // TILE)
@@ -186,19 +198,19 @@ def _tile_batches(
         load, number = least[0]
         heapq.heapreplace(least, (load + int(work[at]), number))
         pieces[number].append(int(at))
-    n_bags = round_up(max(map(len, pieces)))
+    n_bags = round_up(max(map(len, pieces)), bits)
     # a padded bag has a tile of its own
-    n_tiles = round_up(max(int(tiles[piece].sum()) + n_bags - len(piece) for piece in pieces), bits=4)
+    n_tiles = round_up(max(int(tiles[piece].sum()) + n_bags - len(piece) for piece in pieces), tile_bits)
     return [Batch(members[np.sort(piece)], n_bags, TILE, mode, n_tiles) for piece in pieces]
 
 
 def _merge_sizes(
-    sizes: np.ndarray, members: np.ndarray, shape_cost: float, pairs: bool
+    sizes: np.ndarray, members: np.ndarray, shape_cost: float, bits: int, pairs: bool
 ) -> list[tuple[int, np.ndarray]]:
     """Partition bags into size classes with the least work, in individuals, padding and shapes counted."""
     if len(members) == 0:
         return []
-    rungs = np.array([round_up(s) for s in sizes[members]])
+    rungs = np.array([round_up(s, bits) for s in sizes[members]])
     ladder, counts = np.unique(rungs, return_counts=True)
     work = ladder + (ladder**2 / PAIRS_PER_INDIVIDUAL if pairs else 0)
     total = np.concatenate([[0], np.cumsum(counts)])

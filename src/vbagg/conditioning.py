@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.chunks import Chunk, gather, gather_rows
-from vbagg.compiling import lightly
+from vbagg.compiling import jit
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import Basis
 from vbagg.likelihoods.base import Likelihood
@@ -62,7 +62,7 @@ class Moments:
     of the bag's effect (of `f` per unit of `h`), covariances `with_residual` and `with_weights` with `h`."""
 
 
-@lightly(static_argnames=("spec", "individuals"))
+@jit(static_argnames=("spec", "individuals"))
 def _moments(
     spec: Spec, mu: Array, factor: Array, staged: Pixels, with_drawn: Array | None, individuals: bool
 ) -> tuple[tuple[Array, ...], dict[str, Array]]:

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from vbagg.chunks import Groups
-from vbagg.compiling import lightly
+from vbagg.compiling import jit
 from vbagg.kernels import Kernel, Linear
 
 Array = Any  # NumPy before a compiled function, JAX inside
@@ -62,7 +62,7 @@ def make_basis(
     return Basis(kernel_params, landmarks, tuple(inverses))
 
 
-@lightly(static_argnums=0)
+@jit(static_argnums=0)
 def compiled_basis(
     feature_map: FeatureMap, kernel_params: tuple[Any, ...], landmarks: tuple[Any, ...], jitter: tuple[Any, ...]
 ) -> Basis:
@@ -85,7 +85,7 @@ def needed_jitter(
     return tuple(chosen)
 
 
-@lightly(static_argnums=0)
+@jit(static_argnums=0)
 def _kernel_matrix(component: Kernel, params: tuple[Any, ...], Z: Array) -> Array:
     return component.matrix(params, Z, Z)
 

@@ -7,14 +7,13 @@ never formed: with features `F` such that `K ~ F F^T`, it is `f^T diag(F F^T 1) 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from vbagg.bags import Bags
+from vbagg.compiling import jit
 from vbagg.errors import unknown_name
 from vbagg.features import Basis, FeatureMap, compiled_basis, features, needed_jitter
 from vbagg.kernels import RBF, Kernel, Matern12, Matern32, Matern52
@@ -126,7 +125,7 @@ def _landmarks(component: Kernel, bags: Bags, number: int, seed: int) -> np.ndar
     return choose_landmarks(X, bags.weight, min(number, len(np.unique(X, axis=0))), "kmeans++", seed, bag=bags.bag)
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def _landmark_features(feature_map: FeatureMap, basis: Basis, X: Array) -> Array:
     return features(feature_map, basis, X)[:, 1:].astype(jnp.float32)
 

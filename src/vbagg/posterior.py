@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NoReturn
 
 import jax
@@ -18,6 +18,7 @@ import scipy.spatial.distance
 
 from vbagg import laws
 from vbagg.chunks import round_up
+from vbagg.compiling import jit
 from vbagg.elbo import Spec
 from vbagg.errors import NoUncertaintyError
 from vbagg.features import Basis, combine_features, features, residual_block, residual_diagonal
@@ -122,7 +123,7 @@ class PointEstimate:
         raise AttributeError(f"PointEstimate has no attribute {name!r}")
 
 
-@partial(jax.jit, static_argnames=("spec", "single"))
+@jit(static_argnames=("spec", "single"))
 def _row_marginals(
     spec: Spec, basis: Basis, mu: Any, factor: Any, X: Any, known: Any, single: bool
 ) -> tuple[jax.Array, jax.Array]:
@@ -155,7 +156,7 @@ def row_marginals(
     return mean, variance
 
 
-@partial(jax.jit, static_argnames="spec")
+@jit(static_argnames="spec")
 def _padded_rows(spec: Spec, basis: Basis, X: Any) -> tuple[jax.Array, jax.Array]:
     A = features(spec.feature_map, basis, X)
     return A, residual_block(spec.feature_map, basis, X, A)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 
 from vbagg import kernels
+from vbagg.compiling import jit
 from vbagg.elbo import Parameters
 from vbagg.kernels import PRIOR_NAMES, Kernel, Prior
 from vbagg.likelihoods import get_likelihood
@@ -41,7 +41,7 @@ class LogPrior:
         return total
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def _value_and_slopes(log_prior: LogPrior, parameters: Parameters) -> tuple[jax.Array, Parameters]:
     return jax.value_and_grad(log_prior.density)(parameters)
 

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from vbagg.chunks import TILE, Chunk, Tiles, round_up
+from vbagg.compiling import jit
 from vbagg.features import Basis, FeatureMap, features, residual_columns, residual_diagonal, residual_kernel
 from vbagg.moments import FAST, Pixels
 from vbagg.threads import in_threads
@@ -68,13 +69,13 @@ def stage_for_prediction(
     return staged, with_drawn
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def _row_features(feature_map: FeatureMap, basis: Basis, X: Any) -> tuple[jax.Array, jax.Array]:
     A = features(feature_map, basis, X)
     return A, residual_diagonal(feature_map, basis, X, A)
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def _kernel(feature_map: FeatureMap, basis: Basis, X: Any, X2: Any) -> jax.Array:
     return residual_kernel(feature_map, basis, X, X2)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vbagg.compiling import jit
 from vbagg.inference.result import require_counts
 from vbagg.progress import Report
 
@@ -127,7 +127,7 @@ def _optimiser() -> Any:
     return optax.scale_by_adam()
 
 
-@partial(jax.jit, static_argnames=("objective",))
+@jit(static_argnames=("objective",))
 def _epoch(
     objective: Objective, rate: Any, mask: Any, constants: Any, data: Any, batches: Any, state: Any, memory: Any
 ) -> tuple[Any, Any, jax.Array]:

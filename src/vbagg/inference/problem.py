@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vbagg.chunks import PASSES, PASSES_OF_A_SEARCH, Chunk, gather
-from vbagg.compiling import LIGHT, lightly
+from vbagg.chunks import Chunk, gather
+from vbagg.compiling import jit
 from vbagg.elbo import PAPERS, Parameters, Spec, Staged, data_term, expected_log_prob, stage, total_moments
 from vbagg.features import (
     JITTER,
@@ -29,9 +29,8 @@ from vbagg.representatives import Representation, Representatives
 Array = jax.Array
 LARGEST_SCALE = 10.0
 """Factor by which the residual variance of representatives is corrected at most."""
-MEDIUM, LONG = 4e10, 2e11
-"""Products of a feature with a weight, over all passes, from which loops should be compiled to run fast, and from which
-single precision is worth its rounding."""
+LONG = 2e11
+"""Products of a feature with a weight, over all passes, from which single precision is worth its rounding."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,15 @@ class Evaluation(NamedTuple):
     terms: np.ndarray
 
 
-def _terms_and_slopes(
+compiled_stage = jit(static_argnames=("spec", "collapse"))(stage)
+
+
+@jit(static_argnames="spec")
+def terms_and_slopes(
     spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array
 ) -> tuple[tuple[Any, ...], Array]:
+    """Slopes of the data term in mean and factor, and the term of each bag."""
+
     def value(mu: Array, factor: Array) -> tuple[Array, Array]:
         terms = staged.valid * expected_log_prob(spec, p, staged, mu, factor)
         return jnp.sum(terms), terms
@@ -71,6 +76,7 @@ def _terms_and_slopes(
     return jax.grad(value, argnums=(0, 1), has_aux=True)(mu, factor)
 
 
+@jit(static_argnames="spec")
 def _spreads(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array) -> Array:
     M, _, s = total_moments(spec.link, staged, mu, factor)
     scale = spec.likelihood.mean(M, staged.facts, p)
@@ -79,11 +85,14 @@ def _spreads(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: A
     return jnp.stack([slope * jnp.sqrt(s), jnp.sqrt(noise)], axis=-1) / jnp.abs(scale)[:, None]
 
 
+@jit(static_argnames="spec")
 def _value(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array) -> Array:
     return data_term(spec, p, staged, mu, factor)
 
 
-def _gauss_newton(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> tuple[Array, Array, Array]:
+@jit(static_argnames="spec")
+def gauss_newton(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> tuple[Array, Array, Array]:
+    """Log density of the outputs given the weights, its slope, and the Fisher information."""
 
     def log_prob(v: Array) -> tuple[Array, tuple[Array, Array]]:
         T, spread = _given_weights(spec, staged, v)
@@ -93,6 +102,7 @@ def _gauss_newton(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> t
     return value, slope, _fisher_information(spec, p, staged, mu, *found)
 
 
+@jit(static_argnames="spec")
 def _information(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> Array:
     return _fisher_information(spec, p, staged, mu, *_given_weights(spec, staged, mu))
 
@@ -110,9 +120,12 @@ def _fisher_information(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array
     return (J.T * weight) @ J
 
 
-def _basis_slopes(
+@jit(static_argnames="spec")
+def basis_slopes(
     spec: Spec, basis: Basis, p: dict[str, Any], chunk: Chunk, mu: Array, factor: Array
 ) -> tuple[Basis, dict[str, Array]]:
+    """Slopes of the data term in the basis and in the likelihood's parameters."""
+
     # one pass: summing over individuals directly is cheaper than differentiating bag sums
     def value(basis: Basis, p: dict[str, Any]) -> Array:
         return data_term(spec, p, stage(spec, basis, chunk, False), mu, factor)
@@ -120,7 +133,7 @@ def _basis_slopes(
     return jax.grad(value, argnums=(0, 1))(basis, p)
 
 
-@lightly(static_argnums=0)
+@jit(static_argnums=0)
 def _through_basis(
     feature_map: FeatureMap, kernel: tuple[Any, ...], landmarks: tuple[Any, ...], jitter: tuple[Any, ...], slopes: Basis
 ) -> tuple[Any, ...]:
@@ -130,27 +143,6 @@ def _through_basis(
         return make_basis(feature_map, kernel, landmarks, jitter)
 
     return jax.vjp(basis, kernel, landmarks)[1](slopes)
-
-
-class Compiled(NamedTuple):
-    """The functions of a chunk."""
-
-    stage: Any
-    terms_and_slopes: Any
-    value: Any
-    gauss_newton: Any
-    information: Any
-    basis_slopes: Any
-    spreads: Any
-
-
-def _compile(**options: Any) -> Compiled:
-    functions = (_terms_and_slopes, _value, _gauss_newton, _information, _basis_slopes, _spreads)
-    others = (jax.jit(function, static_argnames=("spec",), **options) for function in functions)
-    return Compiled(jax.jit(stage, static_argnames=("spec", "collapse"), **options), *others)
-
-
-QUICK_TO_COMPILE, QUICK_TO_RUN = _compile(**LIGHT), _compile()
 
 
 class Problem:
@@ -213,12 +205,6 @@ class Problem:
         return [self] if self.rough is None else [self, self.rough]
 
     @property
-    def compiled(self) -> Compiled:
-        """Functions compiled as befits the work ahead."""
-        passes = PASSES_OF_A_SEARCH if self.rough is None else PASSES
-        return QUICK_TO_RUN if self.products * passes > MEDIUM else QUICK_TO_COMPILE
-
-    @property
     def products(self) -> int:
         """Products of a feature with a weight in one pass over all individuals."""
         return sum(chunk.weight.size for chunk in self.chunks) * self.n_features**2
@@ -247,7 +233,7 @@ class StagedProblem:
     """A problem with its parameters fixed: functions of `q` alone."""
 
     def __init__(self, problem: Problem, parameters: Parameters, jitter: tuple[Any, ...]) -> None:
-        self.problem, self.spec, self.compiled = problem, problem.spec, problem.compiled
+        self.problem, self.spec = problem, problem.spec
         self.parameters, self.jitter = parameters, jitter
         self.basis = compiled_basis(self.spec.feature_map, parameters.kernel, parameters.landmarks, jitter)
         self._kept: dict[int, Staged] = {}
@@ -259,7 +245,7 @@ class StagedProblem:
             return self._kept[index]
         problem = self.problem
         chunk, collapse = problem.chunks[index], problem.collapse[index]
-        staged = self.compiled.stage(self.spec, self.basis, chunk, collapse)
+        staged = compiled_stage(self.spec, self.basis, chunk, collapse)
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
         if self._bytes + size <= problem.memory:
             self._kept[index] = staged
@@ -282,7 +268,7 @@ class StagedProblem:
         terms: list[np.ndarray] = []
 
         def slopes() -> Iterator[Any]:
-            for own, of_chunk in self._parts(self.compiled.terms_and_slopes, q.mu, q.factor):
+            for own, of_chunk in self._parts(terms_and_slopes, q.mu, q.factor):
                 terms.append(np.asarray(of_chunk))
                 yield own
 
@@ -294,30 +280,30 @@ class StagedProblem:
 
     def spreads(self, q: Gaussian) -> tuple[np.ndarray, np.ndarray]:
         """Sd of each total's residual and of its output's noise (b), relative to the total."""
-        parts = [np.asarray(part) for part in self._parts(self.compiled.spreads, q.mu, q.factor)]
+        parts = [np.asarray(part) for part in self._parts(_spreads, q.mu, q.factor)]
         residual, noise = gather(parts, self.problem.chunks).T
         return residual, noise
 
     def elbo(self, q: Gaussian) -> float:
         """ELBO alone."""
-        return float(self._sum(self.compiled.value, q.mu, q.factor)) - q.kl()
+        return float(self._sum(_value, q.mu, q.factor)) - q.kl()
 
     def gauss_newton(self, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Log posterior of the weights at `v`, its gradient, and the Gauss-Newton precision."""
-        value, slope, information = self._sum(self.compiled.gauss_newton, v)
+        value, slope, information = self._sum(gauss_newton, v)
         return float(value) - 0.5 * float(v @ v), slope - v, information + np.eye(len(v))
 
     def precision(self, v: np.ndarray) -> np.ndarray:
         """The Gauss-Newton precision alone."""
         if self.problem.rough is None:
             return self.gauss_newton(v)[2]  # which a search has compiled
-        return self._sum(self.compiled.information, v) + np.eye(len(v))
+        return self._sum(_information, v) + np.eye(len(v))
 
     def parameter_slopes(self, q: Gaussian) -> Parameters:
         """Partial gradient of the ELBO in the parameters; the total one where `q` is optimal."""
         parameters = self.parameters
         of_basis, likelihood = _added(
-            self.compiled.basis_slopes(self.spec, self.basis, parameters.likelihood, chunk, q.mu, q.factor)
+            basis_slopes(self.spec, self.basis, parameters.likelihood, chunk, q.mu, q.factor)
             for chunk in self.problem.chunks
         )
         kernel, landmarks = _through_basis(

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from vbagg import laws
-from vbagg.compiling import lightly
+from vbagg.compiling import jit
 
 if TYPE_CHECKING:
     from vbagg.likelihoods.base import Likelihood
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SMALLEST_BLOCK, LARGEST_BLOCK = 256, 1 << 16
 
 
-@lightly(static_argnames="likelihood")
+@jit(static_argnames="likelihood")
 def _log_density(likelihood: Likelihood, y: Any, T: Any, facts: dict[str, Any], p: dict[str, Any]) -> jax.Array:
     return likelihood.log_prob(y, T, facts, p)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -19,6 +18,7 @@ import numpy as np
 from vbagg import manifold as manifolds
 from vbagg.bags import Bags
 from vbagg.chunks import round_up
+from vbagg.compiling import jit
 from vbagg.likelihoods.base import Facts, Likelihood
 from vbagg.manifold import Manifold
 from vbagg.models.functions import LatentFunction
@@ -128,7 +128,7 @@ def mean_log_prob(objective: BagLoss, bags: Bags, data: FlatBags) -> Callable[[A
     return lambda state: float(_mean_log_prob(objective, state, data, batches))
 
 
-@partial(jax.jit, static_argnames="objective")
+@jit(static_argnames="objective")
 def _mean_log_prob(objective: BagLoss, state: Any, data: FlatBags, batches: Any) -> jax.Array:
     def one(batch: Any) -> jax.Array:
         return jnp.sum(batch["counts"] * objective.log_probs(state, data, batch)[0])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vbagg.compiling import jit
 from vbagg.errors import ConvergenceWarning
 from vbagg.likelihoods.base import Facts, Learnt, Likelihood
 from vbagg.likelihoods.estimate import estimate_noise
@@ -98,7 +98,7 @@ def _attempt(
     return attempt
 
 
-@partial(jax.jit, static_argnames=("likelihood", "link"))
+@jit(static_argnames=("likelihood", "link"))
 def _terms(
     likelihood: Likelihood, link: Link, eta: Any, weight: Any, y: Any, facts: Any, noise: Any
 ) -> tuple[Any, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 import jax
@@ -14,6 +13,7 @@ import numpy as np
 from vbagg import manifold as manifolds
 from vbagg.bags import Bags
 from vbagg.chunks import round_up
+from vbagg.compiling import jit
 from vbagg.elbo import Parameters
 from vbagg.inference import Adam, Descent, Run, Status, get_inference
 from vbagg.likelihoods import get_likelihood
@@ -94,7 +94,7 @@ def noise_alone(
     return Posterior(law, draw)
 
 
-@partial(jax.jit, static_argnames="function")
+@jit(static_argnames="function")
 def _latent(function: LatentFunction, weights: Any, parameters: Parameters, X: Any) -> jax.Array:
     return function.apply(weights, parameters, X)
 
