@@ -36,6 +36,6 @@ def test_predictions_and_their_draws_multiply_with_one_thread(monkeypatch, metho
 
 
 def test_results_keep_their_order_and_double_precision():
-    found = in_threads(lambda k: jnp.asarray(k / 3), range(50))
+    found = list(in_threads(lambda k: jnp.asarray(k / 3), range(50)))
     np.testing.assert_array_equal([float(value) for value in found], np.arange(50) / 3)
     assert {value.dtype for value in found} == {np.dtype(np.float64)}

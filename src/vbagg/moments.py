@@ -35,6 +35,15 @@ TINY = 1e-12
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class Latent:
+    """Latent values (t, n) of individuals: mean, and variance under the weights alone."""
+
+    mean: Array
+    explained: Array
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Pixels:
     """Features and residuals of the individuals of a chunk, tile by tile, in float32."""
 
@@ -53,6 +62,8 @@ class Pixels:
     drawn: Array | None
     tiles: Tiles | None
     residual: str = field(metadata={"static": True})
+    latent: Latent | None = None
+    """Where it was worked out before, by the `mu` and `factor` that moments are asked for."""
 
 
 @jax.tree_util.register_dataclass
@@ -181,8 +192,10 @@ def stage_collapsed(feature_map: FeatureMap, basis: Basis, chunk: Chunk, quadrat
     )
 
 
-def marginals(staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array, Array]:
-    """`m_i`, `S_ii` of MATH (3) and `F = A chol(Sigma)`."""
+def marginals(staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array, Any]:
+    """`m_i`, `S_ii` of MATH (3) and `F = A chol(Sigma)`; no `F` where latent values are known."""
+    if staged.latent is not None:
+        return staged.latent.mean, staged.residual_diagonal + staged.latent.explained, None
     F = staged.A @ factor.astype(FAST)
     mean = staged.known + staged.A @ mu.astype(FAST)
     return mean, staged.residual_diagonal + jnp.sum(F**2, axis=-1), F

@@ -35,7 +35,7 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def in_threads(function: Callable[[Given], Made], items: Iterable[Given]) -> list[Made]:
+def in_threads(function: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Made]:
     """Results for each item, in double precision, several at a time; NumPy and compiled functions let others run."""
 
     def one(item: Given) -> Made:
@@ -43,4 +43,4 @@ def in_threads(function: Callable[[Given], Made], items: Iterable[Given]) -> lis
             return function(item)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(one, items))
+        yield from pool.map(one, items)
