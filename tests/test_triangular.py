@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vbagg import triangular
-from vbagg.triangular import times_lower, weighted_gram
+from vbagg.triangular import times_lower, times_upper, weighted_gram
 
 
 @pytest.fixture
@@ -17,6 +17,7 @@ def small_blocks(monkeypatch):
 def test_rows_times_a_triangle(small_blocks, rng, shape):
     rows, triangle = rng.normal(size=shape), np.tril(rng.normal(size=(shape[1], shape[1])))
     np.testing.assert_allclose(times_lower(rows, triangle), rows @ triangle, atol=1e-13)
+    np.testing.assert_allclose(times_upper(rows, triangle.T), rows @ triangle.T, atol=1e-13)
     assert times_lower(rows.astype(np.float32), triangle).dtype == np.float32
 
 

@@ -212,10 +212,11 @@ def _direction(staged: Pixels, slope: Array) -> Array:
     return sum_tiles(staged.tiles, jnp.einsum("tn,tnm->tm", staged.weight * slope, staged.A))
 
 
-def _drawn_pairs(staged: Pixels, slope: Array, F: Array, factor: Array) -> tuple[Array, Array, Array]:
+def _drawn_pairs(staged: Pixels, slope: Array, F: Any, factor: Array) -> tuple[Array, Array, Array]:
     """Slopes of both and the landmarks' covariance (b, j, j) of pairs of drawn individuals."""
     # few of a large bag: multiplying their rows again is cheaper than scattering the gradient of F
-    F = _take(F, staged) if staged.tiles is None else _take(staged.A, staged) @ factor.astype(FAST)
+    own_F = F is not None and staged.tiles is None
+    F = _take(F, staged) if own_F else _take(staged.A, staged) @ factor.astype(FAST)
     own = _take(slope, staged)
     return own[:, :, None], own[:, None, :], jnp.einsum("bim,bjm->bij", F, F)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -35,12 +35,23 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def in_threads(function: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Made]:
-    """Results for each item, in double precision, several at a time; NumPy and compiled functions let others run."""
+def in_threads(
+    function: Callable[[Given], Made], items: Sequence[Given], kind: Callable[[Given], Hashable] = lambda item: None
+) -> Iterator[Made]:
+    """Results for each item, in double precision, several at a time; NumPy and compiled functions let others run.
+
+    The first item of each kind comes alone, since functions may have to be compiled for it.
+    """
 
     def one(item: Given) -> Made:
         with jax.enable_x64(True):  # a setting of each thread
             return function(item)
 
+    kinds = [kind(item) for item in items]
+    first = [kinds.index(own) == i for i, own in enumerate(kinds)]
+    found = iter([one(item) for item, alone in zip(items, first, strict=True) if alone])
+    others = [item for item, alone in zip(items, first, strict=True) if not alone]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield from pool.map(one, items)
+        rest = pool.map(one, others)
+        for alone in first:
+            yield next(found if alone else rest)

@@ -5,6 +5,8 @@ NumPy lets other threads run meanwhile, and multiplies parts of tables without c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 COLUMNS, ROWS = 128, 1024
@@ -15,14 +17,25 @@ GRAM_ROWS = 4096
 
 def times_lower(rows: np.ndarray, triangle: np.ndarray) -> np.ndarray:
     """`rows triangle` (n, m) for a lower triangular matrix (m, m), in the precision of the rows."""
+    return _by_blocks(rows, triangle, lambda first, last: slice(first, None))
+
+
+def times_upper(rows: np.ndarray, triangle: np.ndarray) -> np.ndarray:
+    """`rows triangle` (n, m) for an upper triangular matrix (m, m), in the precision of the rows."""
+    return _by_blocks(rows, triangle, lambda first, last: slice(0, last))
+
+
+def _by_blocks(rows: np.ndarray, triangle: np.ndarray, filled: Callable[[int, int], slice]) -> np.ndarray:
+    """A product with a matrix whose columns `first` up to `last` are zero outside of the rows that are `filled`."""
     n, m = rows.shape
-    triangle = triangle.astype(rows.dtype)
-    out = np.empty_like(rows)
-    for first in range(0, n, ROWS):
-        part = slice(first, first + ROWS)
-        for at in range(0, m, COLUMNS):
-            block = slice(at, at + COLUMNS)
-            np.matmul(rows[part, at:], triangle[at:, block], out=out[part, block])
+    triangle = np.asarray(triangle, rows.dtype)
+    out = np.empty((n, m), rows.dtype)
+    for start in range(0, n, ROWS):
+        part = slice(start, start + ROWS)
+        for first in range(0, m, COLUMNS):
+            block = slice(first, first + COLUMNS)
+            inner = filled(first, first + COLUMNS)
+            np.matmul(rows[part, inner], triangle[inner, block], out=out[part, block])
     return out
 
 

@@ -275,11 +275,7 @@ class StagedProblem:
 
     def _each(self, function: Callable[[int], Any]) -> Iterator[Any]:
         """Results of a function for each chunk; those of larger bags, which have one shape, several at a time."""
-        indices = range(len(self.problem.chunks))
-        # the first of them alone, since it may have to be compiled
-        alone = next((i + 1 for i in indices if self._outside(i)), len(indices))
-        yield from map(function, indices[:alone])
-        yield from in_threads(function, indices[alone:])
+        yield from in_threads(function, range(len(self.problem.chunks)), lambda i: -1 if self._outside(i) else i)
 
     def _outside(self, index: int) -> bool:
         """Whether the latent values of a chunk are worked out outside compiled functions."""
