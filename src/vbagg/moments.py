@@ -196,8 +196,10 @@ def marginals(staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array, A
     """`m_i`, `S_ii` of MATH (3) and `F = A chol(Sigma)`; no `F` where latent values are known."""
     if staged.latent is not None:
         return staged.latent.mean, staged.residual_diagonal + staged.latent.explained, None
-    F = staged.A @ factor.astype(FAST)
-    mean = staged.known + staged.A @ mu.astype(FAST)
+    # as one long table: gradients of products of three axes make copies of them
+    rows = staged.A.reshape(-1, staged.A.shape[-1])
+    F = (rows @ factor.astype(FAST)).reshape(staged.A.shape)
+    mean = staged.known + (rows @ mu.astype(FAST)).reshape(staged.weight.shape)
     return mean, staged.residual_diagonal + jnp.sum(F**2, axis=-1), F
 
 
