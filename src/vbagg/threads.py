@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import groupby
 from typing import TypeVar
 
 import jax
@@ -48,10 +50,29 @@ def in_threads(
             return function(item)
 
     kinds = [kind(item) for item in items]
-    first = [kinds.index(own) == i for i, own in enumerate(kinds)]
-    found = iter([one(item) for item, alone in zip(items, first, strict=True) if alone])
-    others = [item for item, alone in zip(items, first, strict=True) if not alone]
+    known: set[Hashable] = set()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        rest = pool.map(one, others)
-        for alone in first:
-            yield next(found if alone else rest)
+        for own, run in groupby(zip(kinds, items, strict=True), key=lambda pair: pair[0]):
+            same = [item for _, item in run]
+            if own not in known:
+                known.add(own)
+                yield one(same.pop(0))
+            if same:
+                give_back_memory()
+                yield from pool.map(one, same)
+                give_back_memory()
+
+
+def give_back_memory() -> None:
+    """Return memory that is no longer used to the system: the C library keeps some of each thread's for later."""
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # another C library
+        return None

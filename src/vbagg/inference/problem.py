@@ -257,7 +257,7 @@ class StagedProblem:
         self.parameters, self.jitter = parameters, jitter
         self.basis = compiled_basis(self.spec.feature_map, parameters.kernel, parameters.landmarks, jitter)
         self._kept: dict[int, Staged] = {}
-        self._bytes, self._keeping = 0, Lock()
+        self._bytes, self._staging = 0, Lock()
         self._last: tuple[Gaussian, Evaluation] | None = None
 
     def _staged(self, index: int) -> Staged:
@@ -265,9 +265,9 @@ class StagedProblem:
             return self._kept[index]
         problem = self.problem
         chunk, collapse = problem.chunks[index], problem.collapse[index]
-        staged = self.compiled.stage(self.spec, self.basis, chunk, collapse)
-        size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
-        with self._keeping:
+        with self._staging:  # one at a time: what is needed meanwhile takes more room than the result
+            staged = jax.block_until_ready(self.compiled.stage(self.spec, self.basis, chunk, collapse))
+            size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
             if self._bytes + size <= problem.memory:
                 self._kept[index] = staged
                 self._bytes += size
