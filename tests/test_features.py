@@ -101,10 +101,11 @@ def test_local_components_have_no_columns_and_are_residual_alone(x64, mixed, rng
     np.testing.assert_allclose(residual_diagonal(feature_map, basis, X, A), np.diag(expected), atol=1e-7)
     between = sum(covariances(params, X, X2, False).values()) - own @ other.T
     columns, columns2 = (residual_columns(feature_map, basis, np.asarray(part)) for part in (A, A2))
-    found = residual_kernel(feature_map, basis, X, X2) - columns @ columns2.T
+    explained = sum(one @ two.T for one, two in zip(columns, columns2, strict=True))
+    found = residual_kernel(feature_map, basis, X, X2) - explained
     np.testing.assert_allclose(found, between, atol=1e-7)
     # the same covariates are not the same individual
-    twin = residual_kernel(feature_map, basis, X, X) - columns @ columns.T
+    twin = residual_kernel(feature_map, basis, X, X) - sum(one @ one.T for one in columns)
     white = np.exp(params[0]["variance"])
     np.testing.assert_allclose(np.diag(expected) - np.diag(twin), white, rtol=1e-6)
 

@@ -32,6 +32,23 @@ def test_totals_of_linear_functions_are_kept(bags, rng):
     np.testing.assert_allclose(fewer.sum_by_bag(fewer.weight * of_fewer), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("together", [1, 41, 60, 150])
+def test_it_makes_no_difference_how_many_bags_are_split_at_the_same_time(bags, rng, monkeypatch, together):
+    known = rng.normal(size=bags.n_individuals)
+    arguments = bags, known, np.array([8, 8, 16, 8]), np.array([4, 8, 4, 8]), 0.3
+    expected = representative_bags(*arguments)
+    monkeypatch.setattr(representatives, "TOGETHER", together)
+    spans = representatives._spans(bags.starts)
+    assert len(spans) == {1: 4, 41: 3, 60: 2, 150: 1}[together]
+    assert [bag for first, last in spans for bag in range(first, last)] == [0, 1, 2, 3]
+    found = representative_bags(*arguments)
+    for name in ("X", "weight", "bag"):
+        np.testing.assert_array_equal(getattr(found.bags, name), getattr(expected.bags, name))
+    np.testing.assert_array_equal(found.known, expected.known)
+    np.testing.assert_array_equal(found.groups.share, expected.groups.share)
+    np.testing.assert_array_equal(found.groups.deviation, expected.groups.deviation)
+
+
 def test_small_bags_stay_as_they_are(bags):
     made = representative_bags(bags, np.arange(bags.n_individuals, dtype=float), np.full(4, 20))
     fewer, known = made.bags, made.known

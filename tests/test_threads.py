@@ -36,6 +36,21 @@ def test_predictions_and_their_draws_multiply_with_one_thread(monkeypatch, metho
 
 
 def test_results_keep_their_order_and_double_precision():
-    found = in_threads(lambda k: jnp.asarray(k / 3), range(50))
+    found = list(in_threads(lambda k: jnp.asarray(k / 3), range(50)))
     np.testing.assert_array_equal([float(value) for value in found], np.arange(50) / 3)
     assert {value.dtype for value in found} == {np.dtype(np.float64)}
+
+
+def test_the_first_of_each_kind_comes_alone():
+    began, running = [], []
+
+    def one(item):
+        running.append(item)
+        began.append((item, len(running)))
+        running.remove(item)
+        return 2 * item
+
+    items = [3, 8, 5, 2, 11, 4, 6]
+    assert list(in_threads(one, items, kind=lambda item: item % 2)) == [2 * item for item in items]
+    assert began[0] == (3, 1)
+    assert list(in_threads(one, [])) == []

@@ -23,6 +23,7 @@ from vbagg.chunks import Chunk, gather, gather_rows
 from vbagg.compiling import jit
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import Basis
+from vbagg.latent import with_latent
 from vbagg.likelihoods.base import Likelihood
 from vbagg.likelihoods.numerical import log_density
 from vbagg.moments import (
@@ -36,6 +37,7 @@ from vbagg.moments import (
     sum_tiles,
 )
 from vbagg.staging import stage_for_prediction
+from vbagg.threads import in_threads
 
 Array = Any
 DEPTH = 45.0
@@ -72,13 +74,14 @@ def _moments(
     of_bags = *pixel_moments(link, staged, mu, factor), bag_directions(link, staged, mu, factor)
     if not individuals:
         return of_bags, {}
-    mean, variance, F = marginals(staged, mu, factor)
+    mean, variance, _ = marginals(staged, mu, factor)
     owner = jnp.arange(len(mean)) if staged.tiles is None else staged.tiles.owner
     slope = link.coordinate_slope(of_bags[0])[owner, None].astype(FAST)
     influence = staged.weight * link.slope(mean, variance) * slope
     shape = link.effect_shape(mean)
     normal = sum_tiles(staged.tiles, jnp.sum(influence * shape, axis=-1))
-    direction = sum_tiles(staged.tiles, jnp.einsum("tn,tnm->tm", influence, F))
+    direction = sum_tiles(staged.tiles, jnp.einsum("tn,tnm->tm", influence, staged.A))
+    direction = (direction @ factor @ factor.T).astype(FAST)
     return of_bags, {
         "mean": mean,
         "variance": variance,
@@ -86,7 +89,7 @@ def _moments(
         "influence": influence,
         "shape": shape / normal[owner, None],
         "with_residual": residual_with_total(staged, influence, with_drawn),
-        "with_weights": jnp.einsum("tnm,tm->tn", F, direction[owner]),
+        "with_weights": jnp.einsum("tnm,tm->tn", staged.A, direction[owner]),
     }
 
 
@@ -94,11 +97,15 @@ def moments(
     spec: Spec, basis: Basis, mu: np.ndarray, factor: np.ndarray, chunks: list[Chunk], individuals: bool = True
 ) -> Moments:
     """One pass over all individuals of chunks."""
-    parts = []
-    for chunk in chunks:
+
+    def part(chunk: Chunk) -> tuple[tuple[np.ndarray, ...], dict[str, np.ndarray]]:
         staged, with_drawn = stage_for_prediction(spec.feature_map, basis, chunk, cross=individuals)
-        # as NumPy: waits, so that features of one chunk are held at a time
-        parts.append(jax.tree.map(np.asarray, _moments(spec, mu, factor, staged, with_drawn, individuals)))
+        if staged.residual != "exact":
+            staged, _ = with_latent(staged, mu, factor)
+        # as NumPy: waits, so that each thread holds the features of one chunk at a time
+        return jax.tree.map(np.asarray, _moments(spec, mu, factor, staged, with_drawn, individuals))
+
+    parts = list(in_threads(part, chunks, kind=lambda chunk: (*chunk.shape, chunk.residual)))
     M, V_q, s, directions = (gather([bags[k] for bags, _ in parts], chunks) for k in range(4))
     rows = {name: gather_rows([of_rows[name] for _, of_rows in parts], chunks) for name in parts[0][1]}
     return Moments(M, V_q, s, directions, rows)

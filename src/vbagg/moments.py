@@ -35,6 +35,15 @@ TINY = 1e-12
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class Latent:
+    """Latent values (t, n) of individuals: mean, and variance under the weights alone."""
+
+    mean: Array
+    explained: Array
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Pixels:
     """Features and residuals of the individuals of a chunk, tile by tile, in float32."""
 
@@ -53,6 +62,8 @@ class Pixels:
     drawn: Array | None
     tiles: Tiles | None
     residual: str = field(metadata={"static": True})
+    latent: Latent | None = None
+    """Where it was worked out before, by the `mu` and `factor` that moments are asked for."""
 
 
 @jax.tree_util.register_dataclass
@@ -181,10 +192,14 @@ def stage_collapsed(feature_map: FeatureMap, basis: Basis, chunk: Chunk, quadrat
     )
 
 
-def marginals(staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array, Array]:
-    """`m_i`, `S_ii` of MATH (3) and `F = A chol(Sigma)`."""
-    F = staged.A @ factor.astype(FAST)
-    mean = staged.known + staged.A @ mu.astype(FAST)
+def marginals(staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array, Any]:
+    """`m_i`, `S_ii` of MATH (3) and `F = A chol(Sigma)`; no `F` where latent values are known."""
+    if staged.latent is not None:
+        return staged.latent.mean, staged.residual_diagonal + staged.latent.explained, None
+    # as one long table: gradients of products of three axes make copies of them
+    rows = staged.A.reshape(-1, staged.A.shape[-1])
+    F = (rows @ factor.astype(FAST)).reshape(staged.A.shape)
+    mean = staged.known + (rows @ mu.astype(FAST)).reshape(staged.weight.shape)
     return mean, staged.residual_diagonal + jnp.sum(F**2, axis=-1), F
 
 
@@ -199,10 +214,11 @@ def _direction(staged: Pixels, slope: Array) -> Array:
     return sum_tiles(staged.tiles, jnp.einsum("tn,tnm->tm", staged.weight * slope, staged.A))
 
 
-def _drawn_pairs(staged: Pixels, slope: Array, F: Array, factor: Array) -> tuple[Array, Array, Array]:
+def _drawn_pairs(staged: Pixels, slope: Array, F: Any, factor: Array) -> tuple[Array, Array, Array]:
     """Slopes of both and the landmarks' covariance (b, j, j) of pairs of drawn individuals."""
     # few of a large bag: multiplying their rows again is cheaper than scattering the gradient of F
-    F = _take(F, staged) if staged.tiles is None else _take(staged.A, staged) @ factor.astype(FAST)
+    own_F = F is not None and staged.tiles is None
+    F = _take(F, staged) if own_F else _take(staged.A, staged) @ factor.astype(FAST)
     own = _take(slope, staged)
     return own[:, :, None], own[:, None, :], jnp.einsum("bim,bjm->bij", F, F)
 

@@ -2,7 +2,7 @@
 
 The individuals of a bag are split, always where the weighted spread is largest, until the wanted number of groups is
 reached. A group is replaced by its weighted mean with its total weight, so totals are exact for functions that are
-linear within groups. All bags are split at the same time, one group of each in a round.
+linear within groups. Many bags are split at the same time, one group of each in a round.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from vbagg.bags import Bags
 from vbagg.chunks import Groups
 from vbagg.ordering import lexicographic_order
+from vbagg.threads import in_threads
 
 NUMBERS = 8, 32, 128
 """Representatives of a bag: at first the first or, where individuals are far from them, the second of these."""
@@ -24,6 +25,8 @@ TOLERABLE = 0.01
 HELPFUL = 0.7
 """Share of the sizes of the errors that may be left after a step to more representatives."""
 POWER_STEPS = 6
+TOGETHER = 16_384
+"""Rows of the bags that are split at the same time."""
 ROUNDING = 1e-12
 """Spread of a part, relative to that of its group, that counts as none."""
 
@@ -94,17 +97,41 @@ def representative_bags(
     A bag has only the `fewest` (b) where their mean squared distance from the individuals is at most `near`.
     """
     fewest = number if fewest is None else fewest
-    columns = np.column_stack([bags.X, known])
-    large = (bags.sizes > fewest)[bags.bag]
-    means, totals, bag, groups = group_means(columns[large], bags.weight[large], bags.bag[large], number, fewest, near)
+
+    def some(span: tuple[int, int]) -> tuple[np.ndarray, ...]:
+        return _represent(bags, known, number, fewest, near, *span)
+
+    # few bags at a time, whose rows stay near the processor from one split to the next
+    parts = in_threads(some, _spans(bags.starts))
+    rows, weight, share, deviation, code = (np.concatenate(part) for part in zip(*parts, strict=True))
+    made = Bags(rows[:, :-1], code, weight)
+    return Representation(made, rows[:, -1], Groups(share, deviation[:, :-1]))
+
+
+def _spans(starts: np.ndarray) -> list[tuple[int, int]]:
+    """First bags and those after the last of runs of bags with `TOGETHER` rows or little more."""
+    number = len(starts) - 1
+    first = np.unique(np.searchsorted(starts[:-1], np.arange(0, starts[-1], TOGETHER)))
+    first = first[first < number]
+    return list(zip(first, np.append(first[1:], number), strict=True))
+
+
+def _represent(
+    bags: Bags, known: np.ndarray, number: np.ndarray, fewest: np.ndarray, near: float, first: int, last: int
+) -> tuple[np.ndarray, ...]:
+    """Rows (the known part behind them), weights, shares, deviations and bags that stand for some bags."""
+    inside = slice(bags.starts[first], bags.starts[last])
+    columns = np.column_stack([bags.X[inside], known[inside]])
+    own_weight, own_bag = bags.weight[inside], bags.bag[inside]
+    large = (bags.sizes > fewest)[own_bag]
+    means, totals, bag, groups = group_means(columns[large], own_weight[large], own_bag[large], number, fewest, near)
     rows = np.concatenate([columns[~large], means])
-    weight = np.concatenate([bags.weight[~large], totals])
+    weight = np.concatenate([own_weight[~large], totals])
     share = np.concatenate([np.ones((~large).sum()), groups.share])
     deviation = np.concatenate([np.zeros_like(columns[~large]), groups.deviation])
-    code = np.concatenate([bags.bag[~large], bag])
+    code = np.concatenate([own_bag[~large], bag])
     order = np.argsort(code, kind="stable")
-    made = Bags(rows[order, :-1], code[order], weight[order])
-    return Representation(made, rows[order, -1], Groups(share[order], deviation[order, :-1]))
+    return rows[order], weight[order], share[order], deviation[order], code[order]
 
 
 def group_means(

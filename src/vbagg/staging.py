@@ -1,4 +1,4 @@
-"""Features and residuals of chunks for predictions, where few passes are made over chunks of many shapes.
+"""Features and residuals of chunks where few passes are made over them: compiled kernels, products by NumPy.
 
 Kernels are evaluated in blocks: rows with landmarks, and rows with other rows of their bag. Whatever the chunks, blocks
 have few shapes, so that the functions that take most time are compiled well, and once.
@@ -15,9 +15,18 @@ import numpy as np
 
 from vbagg.chunks import TILE, Chunk, Tiles, round_up
 from vbagg.compiling import jit
-from vbagg.features import Basis, FeatureMap, features, residual_columns, residual_diagonal, residual_kernel
+from vbagg.features import (
+    Basis,
+    FeatureMap,
+    feature_count,
+    feature_parts,
+    part_inverses,
+    prior_variances,
+    residual_columns,
+    residual_kernel,
+)
 from vbagg.moments import FAST, Pixels
-from vbagg.threads import in_threads
+from vbagg.triangular import times_upper
 
 ROWS = 1024
 """Rows of a block."""
@@ -33,29 +42,23 @@ def stage_for_prediction(
     With `cross` also the residual covariances (t, n, j) of all individuals with the drawn ones of their bag, if some
     are drawn. Features of padding are zero.
     """
-    t, n, d = chunk.X.shape
-    X, inside = chunk.X.reshape(t * n, d), np.flatnonzero(chunk.rows >= 0)
-    size = min(ROWS, 1 << (len(inside) - 1).bit_length())
-    known_A, known_diagonal = _by_blocks(partial(_row_features, feature_map, basis), size, X[inside])
-    A, diagonal = np.zeros((t * n, known_A.shape[1]), X.dtype), np.zeros(t * n, X.dtype)
-    A[inside], diagonal[inside] = known_A, known_diagonal
+    t, n, _ = chunk.X.shape
+    rows = _Rows(feature_map, basis, chunk)
     block, with_drawn = None, None
-    if chunk.residual != "diagonal":
-        every = np.arange(t * n).reshape(t, n)
-        tiles = Tiles.of(chunk)
-        taken = every if chunk.drawn is None else every[tiles.first, :1] + chunk.drawn
-        pairs = _Pairs(feature_map, basis, X, A)
-        if cross and chunk.drawn is not None:
-            with_drawn = pairs.of(every, taken[tiles.owner])
-            block = with_drawn.reshape(t * n, -1)[taken]
-        else:
-            block = pairs.of(taken, taken)
-        at = np.arange(taken.shape[1])
-        block[:, at, at] = diagonal[taken]
+    if chunk.residual == "exact":
+        block = rows.among_tiles()
+    elif chunk.residual == "subset" and cross:
+        with_drawn = rows.with_drawn()
+        block = with_drawn.reshape(t * n, -1)[rows.taken]
+    elif chunk.residual == "subset":
+        block = rows.among_drawn()
+    if block is not None:
+        at = np.arange(block.shape[1])
+        block[:, at, at] = rows.diagonal[rows.taken]
     fast: Callable[[np.ndarray], Any] = partial(np.asarray, dtype=FAST)
-    own = fast(diagonal).reshape(t, n)
+    own = fast(rows.diagonal).reshape(t, n)
     staged = Pixels(
-        fast(A).reshape(t, n, -1),
+        fast(rows.A).reshape(t, n, -1),
         fast(chunk.known),
         fast(chunk.weight),
         own,
@@ -69,48 +72,80 @@ def stage_for_prediction(
     return staged, with_drawn
 
 
-@jit(static_argnums=0)
-def _row_features(feature_map: FeatureMap, basis: Basis, X: Any) -> tuple[jax.Array, jax.Array]:
-    A = features(feature_map, basis, X)
-    return A, residual_diagonal(feature_map, basis, X, A)
+class _Rows:
+    """Features `A` (t n, m) and residual variances `diagonal` of all rows of a chunk; covariances of some."""
 
+    def __init__(self, feature_map: FeatureMap, basis: Basis, chunk: Chunk) -> None:
+        self.feature_map, self.basis, self.tiles = feature_map, basis, Tiles.of(chunk)
+        t, n, d = chunk.X.shape
+        self.X, self.every = chunk.X.reshape(t * n, d), np.arange(t * n).reshape(t, n)
+        self.taken = self.every if chunk.drawn is None else self.every[self.tiles.first, :1] + chunk.drawn
+        inside = np.flatnonzero(chunk.rows >= 0)
+        inverses = [None if C is None else np.asarray(C, self.X.dtype).T for C in part_inverses(feature_map, basis)]
+        self.A = np.zeros((t * n, feature_count(basis.landmarks, feature_map)), self.X.dtype)
+        self.diagonal = np.zeros(t * n, self.X.dtype)
+        size = min(ROWS, 1 << (len(inside) - 1).bit_length())
+        for at in _blocks(inside, size):
+            parts, variances = _kernels_with_landmarks(feature_map, basis, self.X[at])
+            products = zip(map(np.asarray, parts), inverses, strict=True)
+            A = np.concatenate([part if C is None else times_upper(part, C) for part, C in products], axis=1)
+            self.A[at], self.diagonal[at] = A, self._residual(A, variances)
 
-@jit(static_argnums=0)
-def _kernel(feature_map: FeatureMap, basis: Basis, X: Any, X2: Any) -> jax.Array:
-    return residual_kernel(feature_map, basis, X, X2)
+    def _residual(self, A: np.ndarray, variances: list[Any]) -> np.ndarray:
+        """`R_ii` of rows, clamped at zero component by component."""
+        columns = residual_columns(self.feature_map, self.basis, A)
+        parts = zip(map(np.asarray, variances), columns, strict=True)
+        total = np.zeros(len(A), A.dtype)
+        for variance, own in parts:
+            total += np.maximum(variance - np.einsum("nm,nm->n", own, own), 0.0)
+        return total
 
+    def among_tiles(self) -> np.ndarray:
+        """`R_ij` (t, n, n) of the rows of each tile."""
+        return self._residuals(self.every, self.every, self.A.reshape(*self.every.shape, -1))
 
-class _Pairs:
-    """Residual covariances between rows."""
+    def among_drawn(self) -> np.ndarray:
+        """`R_ij` (b, j, j) of the drawn rows of each bag."""
+        return self._residuals(self.taken, self.taken, self.A[self.taken])
 
-    def __init__(self, feature_map: FeatureMap, basis: Basis, X: np.ndarray, A: np.ndarray) -> None:
-        self.X, self.columns = X, residual_columns(feature_map, basis, A)
-        self.kernel = partial(_kernel, feature_map, basis)
+    def _residuals(self, one: np.ndarray, other: np.ndarray, A: np.ndarray) -> np.ndarray:
+        R = self._kernel(one, other)
+        for own in residual_columns(self.feature_map, self.basis, A):
+            R = R - own @ own.swapaxes(-2, -1)
+        return R.astype(FAST)
 
-    def of(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """`R_ij` (k, i, j) of individuals at the positions `one` (k, i) with others at `other` (k, j)."""
+    def with_drawn(self) -> np.ndarray:
+        """`R_ij` (t, n, j) of all rows with the drawn ones of their bag."""
+        n, first = self.every.shape[1], self.tiles.first
+        R = self._kernel(self.every, self.taken[self.tiles.owner]).reshape(len(self.X), -1)
+        for begin, end, drawn in zip(n * first, n * np.append(first[1:], len(self.every)), self.taken, strict=True):
+            all_, some = (residual_columns(self.feature_map, self.basis, A) for A in (self.A[begin:end], self.A[drawn]))
+            for own, others in zip(all_, some, strict=True):
+                R[begin:end] -= own @ others.T
+        return R.reshape(*self.every.shape, -1).astype(FAST)
+
+    def _kernel(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Covariances (k, i, j) of rows at `one` (k, i) and `other` (k, j), before landmarks explain them."""
         k, i = one.shape
         width = TILE if i % TILE == 0 else i
         one, other = one.reshape(-1, width), np.repeat(other, i // width, axis=0)
         size = min(max(PAIRS // (width * other.shape[1]), 1), round_up(len(one), 1))
-        (R,) = _by_blocks(self._block, size, one, other)
+        R = np.empty((len(one), width, other.shape[1]), self.X.dtype)
+        for at in _blocks(np.arange(len(one)), size):
+            R[at] = _kernel_among(self.feature_map, self.basis, self.X[one[at]], self.X[other[at]])
         return R.reshape(k, i, -1)
 
-    def _block(self, one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray]:
-        # a small difference of large numbers: in their precision, then rounded
-        kernel = self.kernel(self.X[one], self.X[other])
-        explained = self.columns[one] @ self.columns[other].swapaxes(-2, -1)
-        return ((np.asarray(kernel) - explained).astype(FAST),)
+
+@jit(static_argnums=0)
+def _kernels_with_landmarks(feature_map: FeatureMap, basis: Basis, X: Any) -> tuple[list[jax.Array], list[jax.Array]]:
+    return feature_parts(feature_map, basis, X), prior_variances(feature_map, basis, X)
 
 
-def _by_blocks(function: Callable[..., tuple[Any, ...]], size: int, *tables: np.ndarray) -> list[np.ndarray]:
-    """Tables that a function makes of others, so many rows at a time; the last block repeats the last row."""
-    n = len(tables[0])
+@jit(static_argnums=0)
+def _kernel_among(feature_map: FeatureMap, basis: Basis, X: Any, X2: Any) -> jax.Array:
+    return residual_kernel(feature_map, basis, X, X2)
 
-    def block(start: int) -> list[np.ndarray]:
-        rows = np.minimum(np.arange(start, start + size), n - 1)
-        return [np.asarray(found) for found in function(*(table[rows] for table in tables))]
 
-    # the first alone, since it may have to be compiled
-    parts = [block(0), *in_threads(block, range(size, n, size))]
-    return [np.concatenate(found)[:n] for found in zip(*parts, strict=True)]
+def _blocks(positions: np.ndarray, size: int) -> list[np.ndarray]:
+    """So many positions at a time; the last block repeats the last one."""
+    return [positions[np.minimum(np.arange(i, i + size), len(positions) - 1)] for i in range(0, len(positions), size)]

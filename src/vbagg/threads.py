@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import groupby
 from typing import TypeVar
 
 import jax
@@ -35,12 +37,42 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def in_threads(function: Callable[[Given], Made], items: Iterable[Given]) -> list[Made]:
-    """Results for each item, in double precision, several at a time; NumPy and compiled functions let others run."""
+def in_threads(
+    function: Callable[[Given], Made], items: Sequence[Given], kind: Callable[[Given], Hashable] = lambda item: None
+) -> Iterator[Made]:
+    """Results for each item, in double precision, several at a time; NumPy and compiled functions let others run.
+
+    The first item of each kind comes alone, since functions may have to be compiled for it.
+    """
 
     def one(item: Given) -> Made:
         with jax.enable_x64(True):  # a setting of each thread
             return function(item)
 
+    kinds = [kind(item) for item in items]
+    known: set[Hashable] = set()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(one, items))
+        for own, run in groupby(zip(kinds, items, strict=True), key=lambda pair: pair[0]):
+            same = [item for _, item in run]
+            if own not in known:
+                known.add(own)
+                yield one(same.pop(0))
+            if same:
+                give_back_memory()
+                yield from pool.map(one, same)
+                give_back_memory()
+
+
+def give_back_memory() -> None:
+    """Return memory that is no longer used to the system: the C library keeps some of each thread's for later."""
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # another C library
+        return None

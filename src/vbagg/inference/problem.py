@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from threading import Lock
 from typing import Any, NamedTuple
 
 import jax
@@ -23,8 +26,10 @@ from vbagg.features import (
     make_basis,
     needed_jitter,
 )
-from vbagg.moments import jacobian, moments_given_weights
+from vbagg.latent import slope_in_factor, slopes_through_latent, with_latent
+from vbagg.moments import Latent, jacobian, moments_given_weights
 from vbagg.representatives import Representation, Representatives
+from vbagg.threads import in_threads
 
 Array = jax.Array
 LARGEST_SCALE = 10.0
@@ -67,13 +72,14 @@ compiled_stage = jit(static_argnames=("spec", "collapse"))(stage)
 def terms_and_slopes(
     spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array
 ) -> tuple[tuple[Any, ...], Array]:
-    """Slopes of the data term in mean and factor, and the term of each bag."""
+    """Slopes of the data term in mean, factor and latent values where these are known, and the term of each bag."""
 
-    def value(mu: Array, factor: Array) -> tuple[Array, Array]:
-        terms = staged.valid * expected_log_prob(spec, p, staged, mu, factor)
+    def value(mu: Array, factor: Array, latent: Latent | None) -> tuple[Array, Array]:
+        within = staged if latent is None else replace(staged, moments=replace(staged.moments, latent=latent))
+        terms = staged.valid * expected_log_prob(spec, p, within, mu, factor)
         return jnp.sum(terms), terms
 
-    return jax.grad(value, argnums=(0, 1), has_aux=True)(mu, factor)
+    return jax.grad(value, argnums=(0, 1, 2), has_aux=True)(mu, factor, getattr(staged.moments, "latent", None))
 
 
 @jit(static_argnames="spec")
@@ -237,7 +243,7 @@ class StagedProblem:
         self.parameters, self.jitter = parameters, jitter
         self.basis = compiled_basis(self.spec.feature_map, parameters.kernel, parameters.landmarks, jitter)
         self._kept: dict[int, Staged] = {}
-        self._bytes = 0
+        self._bytes, self._staging = 0, Lock()
         self._last: tuple[Gaussian, Evaluation] | None = None
 
     def _staged(self, index: int) -> Staged:
@@ -245,20 +251,45 @@ class StagedProblem:
             return self._kept[index]
         problem = self.problem
         chunk, collapse = problem.chunks[index], problem.collapse[index]
-        staged = compiled_stage(self.spec, self.basis, chunk, collapse)
-        size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
-        if self._bytes + size <= problem.memory:
-            self._kept[index] = staged
-            self._bytes += size
+        with self._staging:  # one at a time: what is needed meanwhile takes more room than the result
+            staged = jax.block_until_ready(compiled_stage(self.spec, self.basis, chunk, collapse))
+            size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
+            if self._bytes + size <= problem.memory:
+                self._kept[index] = staged
+                self._bytes += size
         return staged
 
-    def _parts(self, function: Any, *arguments: Any) -> Iterator[Any]:
-        """Results of a compiled function for each chunk."""
-        for index in range(len(self.problem.chunks)):
-            yield function(self.spec, self.parameters.likelihood, self._staged(index), *arguments)
+    def _each(self, function: Callable[[int], Any]) -> Iterator[Any]:
+        """Results of a function for each chunk; those of larger bags, which have one shape, several at a time."""
+        yield from in_threads(function, range(len(self.problem.chunks)), lambda i: -1 if self._outside(i) else i)
+
+    def _outside(self, index: int) -> bool:
+        """Whether the latent values of a chunk are worked out outside compiled functions."""
+        problem = self.problem
+        tiled = problem.chunks[index].tiles is not None and not problem.collapse[index]
+        return tiled and self.spec.approximation != "montecarlo"
 
     def _sum(self, function: Any, *arguments: Any) -> Any:
-        return _added(self._parts(function, *arguments))
+        return _added(
+            self._each(lambda i: function(self.spec, self.parameters.likelihood, self._staged(i), *arguments))
+        )
+
+    def _at_q(self, function: Any, q: Gaussian, index: int) -> tuple[Any, Staged, Any]:
+        """Result of a compiled function of `q`, the staged chunk, and `F` where it was worked out outside."""
+        staged, F = self._staged(index), None
+        if self._outside(index):
+            moments, F = with_latent(staged.moments, q.mu, q.factor)
+            staged = replace(staged, moments=moments)
+        found = function(self.spec, self.parameters.likelihood, staged, q.mu, q.factor)
+        return jax.tree.map(np.asarray, found), staged, F
+
+    def _slopes(self, q: Gaussian, index: int) -> tuple[tuple[Any, ...], np.ndarray]:
+        """Slopes of a chunk in mean and factor `C`, a part of the latter as `C^T dC`, and the chunk's terms."""
+        ((d_mu, d_factor, d_latent), terms), staged, F = self._at_q(terms_and_slopes, q, index)
+        if F is None:
+            return (d_mu, d_factor, 0.0), terms
+        by_mean, product = slopes_through_latent(staged.moments, F, d_latent)
+        return (d_mu + by_mean, d_factor, product), terms
 
     def evaluate(self, q: Gaussian) -> Evaluation:
         """ELBO and slopes; the last result is kept."""
@@ -268,11 +299,13 @@ class StagedProblem:
         terms: list[np.ndarray] = []
 
         def slopes() -> Iterator[Any]:
-            for own, of_chunk in self._parts(terms_and_slopes, q.mu, q.factor):
-                terms.append(np.asarray(of_chunk))
+            for own, of_chunk in self._each(partial(self._slopes, q)):
+                terms.append(of_chunk)
                 yield own
 
-        d_mu, d_factor = _added(slopes())
+        d_mu, d_factor, product = _added(slopes())
+        if product.ndim:
+            d_factor = d_factor + slope_in_factor(q.factor, product)
         of_bags = gather(terms, self.problem.chunks)
         found = Evaluation(float(of_bags.sum()) - q.kl(), d_mu, np.tril(d_factor), of_bags)
         self._last = q, found
@@ -280,13 +313,13 @@ class StagedProblem:
 
     def spreads(self, q: Gaussian) -> tuple[np.ndarray, np.ndarray]:
         """Sd of each total's residual and of its output's noise (b), relative to the total."""
-        parts = [np.asarray(part) for part in self._parts(_spreads, q.mu, q.factor)]
+        parts = list(self._each(lambda i: self._at_q(_spreads, q, i)[0]))
         residual, noise = gather(parts, self.problem.chunks).T
         return residual, noise
 
     def elbo(self, q: Gaussian) -> float:
         """ELBO alone."""
-        return float(self._sum(_value, q.mu, q.factor)) - q.kl()
+        return float(sum(self._each(lambda i: self._at_q(_value, q, i)[0]))) - q.kl()
 
     def gauss_newton(self, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Log posterior of the weights at `v`, its gradient, and the Gauss-Newton precision."""
@@ -316,5 +349,5 @@ def _added(parts: Iterator[Any]) -> Any:
     """Sum of trees of arrays."""
     total = None
     for part in parts:
-        total = part if total is None else jax.tree.map(jnp.add, total, part)
+        total = part if total is None else jax.tree.map(operator.add, total, part)
     return jax.tree.map(np.asarray, total)

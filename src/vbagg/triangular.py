@@ -1,0 +1,52 @@
+"""Products of the rows of a long table with a triangular matrix and with themselves, a half of the work left out.
+
+NumPy lets other threads run meanwhile, and multiplies parts of tables without copying them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+COLUMNS, ROWS = 128, 1024
+"""Of a block: zeros above the diagonal are left out by columns, and what is read again stays near the processor."""
+GRAM_ROWS = 4096
+"""Rows that are weighted at a time."""
+
+
+def times_lower(rows: np.ndarray, triangle: np.ndarray) -> np.ndarray:
+    """`rows triangle` (n, m) for a lower triangular matrix (m, m), in the precision of the rows."""
+    return _by_blocks(rows, triangle, lambda first, last: slice(first, None))
+
+
+def times_upper(rows: np.ndarray, triangle: np.ndarray) -> np.ndarray:
+    """`rows triangle` (n, m) for an upper triangular matrix (m, m), in the precision of the rows."""
+    return _by_blocks(rows, triangle, lambda first, last: slice(0, last))
+
+
+def _by_blocks(rows: np.ndarray, triangle: np.ndarray, filled: Callable[[int, int], slice]) -> np.ndarray:
+    """A product with a matrix whose columns `first` up to `last` are zero outside of the rows that are `filled`."""
+    n, m = rows.shape
+    triangle = np.asarray(triangle, rows.dtype)
+    out = np.empty((n, m), rows.dtype)
+    for start in range(0, n, ROWS):
+        part = slice(start, start + ROWS)
+        for first in range(0, m, COLUMNS):
+            block = slice(first, first + COLUMNS)
+            inner = filled(first, first + COLUMNS)
+            np.matmul(rows[part, inner], triangle[inner, block], out=out[part, block])
+    return out
+
+
+def weighted_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """`rows^T diag(weight) rows` (m, m) in float64, for weights of either sign."""
+    total = np.zeros((rows.shape[1], rows.shape[1]))
+    for sign in (1.0, -1.0):
+        inside = np.flatnonzero(sign * weight > 0)
+        for first in range(0, len(inside), GRAM_ROWS):
+            at = inside[first : first + GRAM_ROWS]
+            scaled = rows[at] * np.sqrt(np.abs(weight[at]))[:, None]
+            # a product with its own transpose, of which the library computes one half
+            total += sign * (scaled.T @ scaled)
+    return total
