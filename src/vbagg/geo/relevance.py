@@ -68,7 +68,7 @@ def partial_dependence(
     *,
     level: float = 0.95,
     per: float = 1000.0,
-    values: int = 20,
+    values: int = 12,
     pixels: int = PIXELS,
     draws: int = DRAWS,
     seed: int = 0,
