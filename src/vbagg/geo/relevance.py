@@ -77,15 +77,16 @@ def partial_dependence(
 
     Returns
     -------
-    Table with `value` (from the 1% to the 99% quantile of the population), `rate` (median of posterior draws), `lower`
-    and `upper` (interval of `level`; equal to the rate without uncertainty).
+    Table with `value` (from the 1% to the 99% quantile of the population, denser where it lives), `rate` (median of
+    posterior draws), `lower` and `upper` (interval of `level`; equal to the rate without uncertainty).
     """
     if covariate not in prepared.covariates:
         raise unknown_name("covariate", covariate, prepared.covariates)
     sample = sample_pixels(prepared, pixels, seed)
     column, weight = (prepared.pixels[name].to_numpy(dtype=np.float64) for name in (covariate, "weight"))
-    low, high = weighted_quantile(column, weight, [0.01, 0.99])
-    places = np.linspace(low, high, values)
+    by_people = weighted_quantile(column, weight, np.linspace(0.01, 0.99, values).tolist())
+    # between even steps and those that have as many people each: near to each other where people are
+    places = (np.linspace(by_people[0], by_people[-1], values) + by_people) / 2
     rows = []
     for place in places:
         rates = _rates(model, sample.assign(**{covariate: place}), draws, seed).mean(axis=1)
