@@ -19,7 +19,7 @@ from common import machine, write_json
 from roofline import caught_problem
 
 from vbagg.compiling import QUICK
-from vbagg.inference import problem
+from vbagg.inference import passes, problem
 
 EMITTERS = "xla_cpu_use_fusion_emitters"
 WAYS: dict[str, dict[str, Any]] = {
@@ -45,12 +45,12 @@ def measure(pixels: int) -> dict[str, dict[str, dict[str, float]]]:
     at, chunk = own.at(start.parameters), own.chunks[0]
     spec, basis, p, m = own.spec, at.basis, at.parameters.likelihood, own.n_features
     q = problem.Gaussian(np.zeros(m), 0.3 * np.eye(m))
-    staged = problem.compiled_stage(spec, basis, chunk, False)
+    staged = passes.compiled_stage(spec, basis, chunk, False)
     calls = {
-        problem.compiled_stage: (spec, basis, chunk, False),
-        problem.terms_and_slopes: (spec, p, staged, q.mu, q.factor),
-        problem.gauss_newton: (spec, p, staged, q.mu),
-        problem.basis_slopes: (spec, basis, p, chunk, q.mu, q.factor),
+        passes.compiled_stage: (spec, basis, chunk, False),
+        passes.terms_and_slopes: (spec, p, staged, q.mu, q.factor),
+        passes.gauss_newton: (spec, p, staged, q.mu),
+        passes.basis_slopes: (spec, basis, p, chunk, q.mu, q.factor),
     }
     found: dict[str, dict[str, dict[str, float]]] = {}
     for way, options in WAYS.items():

@@ -23,7 +23,7 @@ from scaling import N_PIXELS, twin_kernel, unit
 
 import vbagg
 from vbagg import datasets
-from vbagg.inference import problem
+from vbagg.inference import passes, problem
 from vbagg.posterior import _row_marginals
 
 LANDMARKS = 192, 384
@@ -72,30 +72,30 @@ def measure(link: str) -> dict:
         chunk = max((c for c in own.chunks if c.tiles is not None), key=lambda c: c.weight.size)
         rows, m = chunk.weight.size, own.n_features
         q = problem.Gaussian(np.zeros(m), 0.3 * np.eye(m))
-        staged = problem.compiled_stage(spec, basis, chunk, False)
+        staged = passes.compiled_stage(spec, basis, chunk, False)
         A = staged.moments.A.reshape(rows, m)
         one = unit(rows, m)
         copy = seconds(lambda: double(A)) / (2 * A.nbytes)
         drawn = chunk.drawn.size / rows
         product = sum(k * k for k in LANDMARKS) / m**2
         flat, known = np.asarray(chunk.X, float).reshape(rows, -1)[:8192], np.zeros(8192)
-        passes = {
+        timed = {
             # products of a unit, features read or written
-            "features": (lambda: problem.compiled_stage(spec, basis, chunk, False), product + 2 * drawn * 128 / m, 4),
+            "features": (lambda: passes.compiled_stage(spec, basis, chunk, False), product + 2 * drawn * 128 / m, 4),
             "objective and slopes": (
-                lambda: problem.terms_and_slopes(spec, p, staged, q.mu, q.factor),
+                lambda: passes.terms_and_slopes(spec, p, staged, q.mu, q.factor),
                 2 + 2 * drawn + 4 * drawn * 128 / m,
                 8,
             ),
-            "Gauss-Newton": (lambda: problem.gauss_newton(spec, p, staged, q.mu), len(chunk.y) / rows, 2),
+            "Gauss-Newton": (lambda: passes.gauss_newton(spec, p, staged, q.mu), len(chunk.y) / rows, 2),
             "slopes of kernel parameters": (
-                lambda: problem.basis_slopes(spec, basis, p, chunk, q.mu, q.factor),
+                lambda: passes.basis_slopes(spec, basis, p, chunk, q.mu, q.factor),
                 2 + 3 * product + 2 * drawn + 8 * drawn * 128 / m,
                 18,
             ),
         }
         result = {}
-        for name, (function, products, traffic) in passes.items():
+        for name, (function, products, traffic) in timed.items():
             taken = seconds(function)
             result[name] = {
                 "units": taken / one,

@@ -13,7 +13,7 @@ from vbagg.bags import Bags
 from vbagg.chunks import make_chunks
 from vbagg.elbo import Spec
 from vbagg.features import FeatureMap, make_basis
-from vbagg.inference import problem
+from vbagg.inference import passes, problem
 from vbagg.kernels import RBF
 from vbagg.likelihoods import Poisson
 from vbagg.links import get_link
@@ -69,7 +69,7 @@ def test_memory_of_a_pass_does_not_grow_with_covariates(x64, rng, link, size):
         basis = make_basis(feature_map, (kernel.initial_log_parameters(bags.X, 1.0),), landmarks, (1e-6,))
         spec = Spec(feature_map, Poisson(), get_link(link), "matched")
         arguments = spec, basis, {}, chunk, np.zeros(n_landmarks + 1), np.eye(n_landmarks + 1)
-        slopes = problem.basis_slopes.lower(*arguments).compile().memory_analysis()
+        slopes = passes.basis_slopes.lower(*arguments).compile().memory_analysis()
         return slopes.temp_size_in_bytes, 4 * chunk.weight.size * (n_landmarks + 1)
 
     few, features = temporary(2)

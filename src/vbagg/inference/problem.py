@@ -10,24 +10,13 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from vbagg.chunks import Chunk, gather
-from vbagg.compiling import jit
-from vbagg.elbo import PAPERS, Parameters, Spec, Staged, data_term, expected_log_prob, stage, total_moments
-from vbagg.features import (
-    JITTER,
-    SINGLE_JITTER,
-    Basis,
-    FeatureMap,
-    compiled_basis,
-    feature_count,
-    make_basis,
-    needed_jitter,
-)
+from vbagg.elbo import Parameters, Spec, Staged
+from vbagg.features import JITTER, SINGLE_JITTER, compiled_basis, feature_count, needed_jitter
+from vbagg.inference import passes
 from vbagg.latent import slope_in_factor, slopes_through_latent, with_latent
-from vbagg.moments import Latent, jacobian, moments_given_weights
 from vbagg.representatives import Representation, Representatives
 from vbagg.threads import in_threads
 
@@ -63,92 +52,6 @@ class Evaluation(NamedTuple):
     d_mu: np.ndarray
     d_factor: np.ndarray
     terms: np.ndarray
-
-
-compiled_stage = jit(static_argnames=("spec", "collapse"))(stage)
-
-
-@jit(static_argnames="spec")
-def terms_and_slopes(
-    spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array
-) -> tuple[tuple[Any, ...], Array]:
-    """Slopes of the data term in mean, factor and latent values where these are known, and the term of each bag."""
-
-    def value(mu: Array, factor: Array, latent: Latent | None) -> tuple[Array, Array]:
-        within = staged if latent is None else replace(staged, moments=replace(staged.moments, latent=latent))
-        terms = staged.valid * expected_log_prob(spec, p, within, mu, factor)
-        return jnp.sum(terms), terms
-
-    return jax.grad(value, argnums=(0, 1, 2), has_aux=True)(mu, factor, getattr(staged.moments, "latent", None))
-
-
-@jit(static_argnames="spec")
-def _spreads(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array) -> Array:
-    M, _, s = total_moments(spec.link, staged, mu, factor)
-    scale = spec.likelihood.mean(M, staged.facts, p)
-    slope = scale / M
-    noise = spec.likelihood.variance(M, staged.facts, p)
-    return jnp.stack([slope * jnp.sqrt(s), jnp.sqrt(noise)], axis=-1) / jnp.abs(scale)[:, None]
-
-
-@jit(static_argnames="spec")
-def _value(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array) -> Array:
-    return data_term(spec, p, staged, mu, factor)
-
-
-@jit(static_argnames="spec")
-def gauss_newton(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> tuple[Array, Array, Array]:
-    """Log density of the outputs given the weights, its slope, and the Fisher information."""
-
-    def log_prob(v: Array) -> tuple[Array, tuple[Array, Array]]:
-        T, spread = _given_weights(spec, staged, v)
-        return jnp.sum(staged.valid * spec.likelihood.log_prob(staged.y, T, staged.facts, p, spread)), (T, spread)
-
-    (value, found), slope = jax.value_and_grad(log_prob, has_aux=True)(mu)
-    return value, slope, _fisher_information(spec, p, staged, mu, *found)
-
-
-@jit(static_argnames="spec")
-def _information(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> Array:
-    return _fisher_information(spec, p, staged, mu, *_given_weights(spec, staged, mu))
-
-
-def _given_weights(spec: Spec, staged: Staged, v: Array) -> tuple[Array, Array]:
-    """Totals and their relative residual variance given the weights."""
-    T, s = moments_given_weights(spec.link, staged.moments, v)
-    inside = 0.0 if spec.approximation in PAPERS else spec.inside
-    return T, inside * staged.residual_scale * s / spec.likelihood.unit_variance(T)
-
-
-def _fisher_information(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, T: Array, spread: Array) -> Array:
-    weight = staged.valid * spec.likelihood.fisher(T, staged.facts, p, spread)
-    J = jacobian(spec.link, staged.moments, mu)
-    return (J.T * weight) @ J
-
-
-@jit(static_argnames="spec")
-def basis_slopes(
-    spec: Spec, basis: Basis, p: dict[str, Any], chunk: Chunk, mu: Array, factor: Array
-) -> tuple[Basis, dict[str, Array]]:
-    """Slopes of the data term in the basis and in the likelihood's parameters."""
-
-    # one pass: summing over individuals directly is cheaper than differentiating bag sums
-    def value(basis: Basis, p: dict[str, Any]) -> Array:
-        return data_term(spec, p, stage(spec, basis, chunk, False), mu, factor)
-
-    return jax.grad(value, argnums=(0, 1))(basis, p)
-
-
-@jit(static_argnums=0)
-def _through_basis(
-    feature_map: FeatureMap, kernel: tuple[Any, ...], landmarks: tuple[Any, ...], jitter: tuple[Any, ...], slopes: Basis
-) -> tuple[Any, ...]:
-    """Slopes in kernel parameters and landmarks from those in the basis that they make."""
-
-    def basis(kernel: tuple[Any, ...], landmarks: tuple[Any, ...]) -> Basis:
-        return make_basis(feature_map, kernel, landmarks, jitter)
-
-    return jax.vjp(basis, kernel, landmarks)[1](slopes)
 
 
 class Problem:
@@ -252,7 +155,7 @@ class StagedProblem:
         problem = self.problem
         chunk, collapse = problem.chunks[index], problem.collapse[index]
         with self._staging:  # one at a time: what is needed meanwhile takes more room than the result
-            staged = jax.block_until_ready(compiled_stage(self.spec, self.basis, chunk, collapse))
+            staged = jax.block_until_ready(passes.compiled_stage(self.spec, self.basis, chunk, collapse))
             size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
             if self._bytes + size <= problem.memory:
                 self._kept[index] = staged
@@ -285,7 +188,7 @@ class StagedProblem:
 
     def _slopes(self, q: Gaussian, index: int) -> tuple[tuple[Any, ...], np.ndarray]:
         """Slopes of a chunk in mean and factor `C`, a part of the latter as `C^T dC`, and the chunk's terms."""
-        ((d_mu, d_factor, d_latent), terms), staged, F = self._at_q(terms_and_slopes, q, index)
+        ((d_mu, d_factor, d_latent), terms), staged, F = self._at_q(passes.terms_and_slopes, q, index)
         if F is None:
             return (d_mu, d_factor, 0.0), terms
         by_mean, product = slopes_through_latent(staged.moments, F, d_latent)
@@ -313,33 +216,33 @@ class StagedProblem:
 
     def spreads(self, q: Gaussian) -> tuple[np.ndarray, np.ndarray]:
         """Sd of each total's residual and of its output's noise (b), relative to the total."""
-        parts = list(self._each(lambda i: self._at_q(_spreads, q, i)[0]))
+        parts = list(self._each(lambda i: self._at_q(passes.spreads, q, i)[0]))
         residual, noise = gather(parts, self.problem.chunks).T
         return residual, noise
 
     def elbo(self, q: Gaussian) -> float:
         """ELBO alone."""
-        return float(sum(self._each(lambda i: self._at_q(_value, q, i)[0]))) - q.kl()
+        return float(sum(self._each(lambda i: self._at_q(passes.value, q, i)[0]))) - q.kl()
 
     def gauss_newton(self, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Log posterior of the weights at `v`, its gradient, and the Gauss-Newton precision."""
-        value, slope, information = self._sum(gauss_newton, v)
+        value, slope, information = self._sum(passes.gauss_newton, v)
         return float(value) - 0.5 * float(v @ v), slope - v, information + np.eye(len(v))
 
     def precision(self, v: np.ndarray) -> np.ndarray:
         """The Gauss-Newton precision alone."""
         if self.problem.rough is None:
             return self.gauss_newton(v)[2]  # which a search has compiled
-        return self._sum(_information, v) + np.eye(len(v))
+        return self._sum(passes.information, v) + np.eye(len(v))
 
     def parameter_slopes(self, q: Gaussian) -> Parameters:
         """Partial gradient of the ELBO in the parameters; the total one where `q` is optimal."""
         parameters = self.parameters
         of_basis, likelihood = _added(
-            basis_slopes(self.spec, self.basis, parameters.likelihood, chunk, q.mu, q.factor)
+            passes.basis_slopes(self.spec, self.basis, parameters.likelihood, chunk, q.mu, q.factor)
             for chunk in self.problem.chunks
         )
-        kernel, landmarks = _through_basis(
+        kernel, landmarks = passes.through_basis(
             self.spec.feature_map, parameters.kernel, parameters.landmarks, self.jitter, of_basis
         )
         return jax.tree.map(np.asarray, Parameters(kernel, likelihood, landmarks))

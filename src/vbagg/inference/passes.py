@@ -1,0 +1,105 @@
+"""Compiled passes over one chunk of bags: what sums over chunks are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from vbagg.chunks import Chunk
+from vbagg.compiling import jit
+from vbagg.elbo import PAPERS, Spec, Staged, data_term, expected_log_prob, stage, total_moments
+from vbagg.features import Basis, FeatureMap, make_basis
+from vbagg.moments import Latent, jacobian, moments_given_weights
+
+Array = jax.Array
+
+compiled_stage = jit(static_argnames=("spec", "collapse"))(stage)
+
+
+@jit(static_argnames="spec")
+def terms_and_slopes(
+    spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array
+) -> tuple[tuple[Any, ...], Array]:
+    """Slopes of the data term in mean, factor and latent values where these are known, and the term of each bag."""
+
+    def value(mu: Array, factor: Array, latent: Latent | None) -> tuple[Array, Array]:
+        within = staged if latent is None else replace(staged, moments=replace(staged.moments, latent=latent))
+        terms = staged.valid * expected_log_prob(spec, p, within, mu, factor)
+        return jnp.sum(terms), terms
+
+    return jax.grad(value, argnums=(0, 1, 2), has_aux=True)(mu, factor, getattr(staged.moments, "latent", None))
+
+
+@jit(static_argnames="spec")
+def spreads(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array) -> Array:
+    """Sd of each total's residual and of its output's noise (b, 2), relative to the total."""
+    M, _, s = total_moments(spec.link, staged, mu, factor)
+    scale = spec.likelihood.mean(M, staged.facts, p)
+    slope = scale / M
+    noise = spec.likelihood.variance(M, staged.facts, p)
+    return jnp.stack([slope * jnp.sqrt(s), jnp.sqrt(noise)], axis=-1) / jnp.abs(scale)[:, None]
+
+
+@jit(static_argnames="spec")
+def value(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array) -> Array:
+    """The data term."""
+    return data_term(spec, p, staged, mu, factor)
+
+
+@jit(static_argnames="spec")
+def gauss_newton(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> tuple[Array, Array, Array]:
+    """Log density of the outputs given the weights, its slope, and the Fisher information."""
+
+    def log_prob(v: Array) -> tuple[Array, tuple[Array, Array]]:
+        T, spread = _given_weights(spec, staged, v)
+        return jnp.sum(staged.valid * spec.likelihood.log_prob(staged.y, T, staged.facts, p, spread)), (T, spread)
+
+    (value, found), slope = jax.value_and_grad(log_prob, has_aux=True)(mu)
+    return value, slope, _fisher_information(spec, p, staged, mu, *found)
+
+
+@jit(static_argnames="spec")
+def information(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> Array:
+    """The Fisher information alone."""
+    return _fisher_information(spec, p, staged, mu, *_given_weights(spec, staged, mu))
+
+
+def _given_weights(spec: Spec, staged: Staged, v: Array) -> tuple[Array, Array]:
+    """Totals and their relative residual variance given the weights."""
+    T, s = moments_given_weights(spec.link, staged.moments, v)
+    inside = 0.0 if spec.approximation in PAPERS else spec.inside
+    return T, inside * staged.residual_scale * s / spec.likelihood.unit_variance(T)
+
+
+def _fisher_information(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, T: Array, spread: Array) -> Array:
+    weight = staged.valid * spec.likelihood.fisher(T, staged.facts, p, spread)
+    J = jacobian(spec.link, staged.moments, mu)
+    return (J.T * weight) @ J
+
+
+@jit(static_argnames="spec")
+def basis_slopes(
+    spec: Spec, basis: Basis, p: dict[str, Any], chunk: Chunk, mu: Array, factor: Array
+) -> tuple[Basis, dict[str, Array]]:
+    """Slopes of the data term in the basis and in the likelihood's parameters."""
+
+    # one pass: summing over individuals directly is cheaper than differentiating bag sums
+    def value(basis: Basis, p: dict[str, Any]) -> Array:
+        return data_term(spec, p, stage(spec, basis, chunk, False), mu, factor)
+
+    return jax.grad(value, argnums=(0, 1))(basis, p)
+
+
+@jit(static_argnums=0)
+def through_basis(
+    feature_map: FeatureMap, kernel: tuple[Any, ...], landmarks: tuple[Any, ...], jitter: tuple[Any, ...], slopes: Basis
+) -> tuple[Any, ...]:
+    """Slopes in kernel parameters and landmarks from those in the basis that they make."""
+
+    def basis(kernel: tuple[Any, ...], landmarks: tuple[Any, ...]) -> Basis:
+        return make_basis(feature_map, kernel, landmarks, jitter)
+
+    return jax.vjp(basis, kernel, landmarks)[1](slopes)
