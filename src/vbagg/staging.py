@@ -102,14 +102,15 @@ class _Rows:
 
     def among_tiles(self) -> np.ndarray:
         """`R_ij` (t, n, n) of the rows of each tile."""
-        return self._residuals(self.every, self.every, self.A.reshape(*self.every.shape, -1))
+        return self._residuals(self.every, self.A.reshape(*self.every.shape, -1))
 
     def among_drawn(self) -> np.ndarray:
         """`R_ij` (b, j, j) of the drawn rows of each bag."""
-        return self._residuals(self.taken, self.taken, self.A[self.taken])
+        return self._residuals(self.taken, self.A[self.taken])
 
-    def _residuals(self, one: np.ndarray, other: np.ndarray, A: np.ndarray) -> np.ndarray:
-        R = self._kernel(one, other)
+    def _residuals(self, at: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """`R_ij` (k, i, i) among rows at the positions `at` (k, i), whose features are `A` (k, i, m)."""
+        R = self._kernel(at, at)
         for own in residual_columns(self.feature_map, self.basis, A):
             R = R - own @ own.swapaxes(-2, -1)
         return R.astype(FAST)
