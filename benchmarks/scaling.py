@@ -207,8 +207,12 @@ def draw(rows: list[dict], path: Path) -> None:
                 continue
             x = [row[key] for row in own]
             axis.plot(x, [row["fit"]["cpu_seconds"] for row in own], "o-", color=colour, label=f"fit, {link}")
-            for name, line in (("parameters", ":"), ("final q", "--"), ("predict", "-.")):
-                seconds = [row["stages"][name]["cpu_seconds"] for row in own]
+            # the last solve of `q` from a first start comes before the search from a second
+            for name, stages, line in (
+                ("search and q", ("parameters", "final q"), ":"),
+                ("predict", ("predict",), "-."),
+            ):
+                seconds = [sum(row["stages"][stage]["cpu_seconds"] for stage in stages) for row in own]
                 axis.plot(x, seconds, line, marker=".", lw=1, color=colour, label=f"{name}, {link}")
         if study == "pixels":
             cpu = R_PACKAGE["fit_cpu_seconds"]
