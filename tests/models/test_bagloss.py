@@ -99,7 +99,8 @@ class Case:
             {name: values[0] for name, values in batches.items()},
         )
 
-    def loss_by_loops(self, vector):
+    def loss_by_loops(self, vector, every=1):
+        """Every so many of the individuals are compared with each other."""
         f_of, squares, log_prior, noise = self.unpack(vector)
         members = [np.flatnonzero(self.bags.bag == a) for a in self.batch]
         rows, b = np.concatenate(members), len(self.batch)
@@ -108,9 +109,9 @@ class Case:
         for a, own in zip(self.batch, members, strict=True):
             T = sum(self.bags.weight[row] * self.psi(f[row] + self.known[row]) for row in own)
             total -= self.log_density(self.y[a], T, self.tau_factor[a], noise) / b
-        for i, j in product(rows, repeat=2):
+        for i, j in product(rows[::every], repeat=2):
             alike = self.similar[i] @ self.similar[j]
-            total += self.strength / len(rows) ** 2 * alike * (f[i] - f[j]) ** 2 / 2
+            total += self.strength / len(rows[::every]) ** 2 * alike * (f[i] - f[j]) ** 2 / 2
         means = [sum(f[row] for row in own) / len(own) for own in members]
         for i, j in product(range(b), repeat=2):
             alike = self.bag_kernel[self.batch[i], self.batch[j]]
@@ -216,6 +217,16 @@ def test_loss_and_its_slopes_are_those_of_loops(x64, kind):
     found = case.ravel(slopes)
     assert np.abs(found).min() > 1e-3
     np.testing.assert_allclose(found, differences, rtol=1e-3, atol=1e-4 * np.abs(differences).max())
+
+
+def test_some_individuals_of_a_large_mini_batch_are_compared(x64, monkeypatch):
+    case = PoissonExp()
+    constants, data, batch = case.arguments()
+    for most, every in ((len(batch["rows"]), 1), (len(batch["rows"]) - 1, 2), (len(batch["rows"]) // 3 + 1, 3)):
+        monkeypatch.setattr(bagloss, "COMPARED", most)
+        value = float(case.objective().loss(case.state(), constants, data, batch))
+        assert value == pytest.approx(case.loss_by_loops(case.vector, every), rel=2e-6)
+        assert every == 1 or abs(value - case.loss_by_loops(case.vector)) > 1e-3
 
 
 def test_padding_is_inert(x64):

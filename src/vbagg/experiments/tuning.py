@@ -13,6 +13,7 @@ import numpy as np
 
 from vbagg.errors import unknown_name
 from vbagg.experiments.base import Scores
+from vbagg.experiments.lighter import lighter
 from vbagg.experiments.scores import plug_in_nll
 from vbagg.experiments.splits import Split
 
@@ -22,7 +23,8 @@ class Grid(Mapping[str, Any]):
     """Models of all combinations of values of several settings, searched one setting after another.
 
     Each setting in turn takes the value that is best beside those chosen for the settings before it and the first
-    values of those after it: as many fits as there are values, where all combinations would be their product.
+    values of those after it: as many fits as there are values, where all combinations would be their product. Where
+    bags are large they are fits to fewer individuals (`lighter`), and the best is then fitted to all of them.
 
     Attributes
     ----------
@@ -81,6 +83,11 @@ class Method:
     def __post_init__(self) -> None:
         if self.select not in ("validation", "objective"):
             raise unknown_name("select", self.select, ("validation", "objective"))
+
+    def rank(self, trial: Trial) -> float:
+        """How a fit compares with others; lower is better."""
+        by_objective = self.select == "objective" and math.isfinite(trial.validation_nll)
+        return -trial.model.elbo_ if by_objective else trial.validation_nll
 
 
 @dataclass(frozen=True)
@@ -152,27 +159,38 @@ _last: Trials | None = None
 def tune(method: Method, split: Split, quick: bool = False) -> Tuned:
     """Fit all candidates to the training bags and keep the best; one that diverges is out of the running."""
     global _last
+    candidates = method.candidates(quick)
     earlier = _last.done if _last and _last.split is split and _last.early_stop == method.early_stop else {}
     trials = Trials(split, method.early_stop, dict(earlier))
-    own: dict[str, Trial] = {}
+    light = lighter(split) if isinstance(candidates, Grid) and len(candidates) > 1 else None
+    searched = trials if light is None else Trials(light, method.early_stop)
+    own = _tried(candidates, method, searched)
+    cpu = sum(trial.cpu_seconds for trial in own.values())
+    best = min(own, key=lambda name: method.rank(own[name]))
+    chosen = own[best]
+    if light is not None:
+        for best in sorted(own, key=lambda name: method.rank(own[name])):
+            chosen = trials.of(candidates[best])
+            cpu += chosen.cpu_seconds
+            if math.isfinite(chosen.validation_nll):
+                break
+    _last = trials.only([*own.values(), chosen])
+    if math.isinf(chosen.validation_nll):
+        raise FloatingPointError(f"None of {len(own)} candidates stayed finite.")
+    return Tuned(chosen.model, best, len(own), chosen.validation_nll, cpu)
 
-    def rank(trial: Trial) -> float:
-        by_objective = method.select == "objective" and math.isfinite(trial.validation_nll)
-        return -trial.model.elbo_ if by_objective else trial.validation_nll
+
+def _tried(candidates: Mapping[str, Any], method: Method, trials: Trials) -> dict[str, Trial]:
+    """Fits by name: all candidates, or those that the search of a grid asks for."""
+    tried: dict[str, Trial] = {}
 
     def rank_of(name: str) -> float:
-        own[name] = trials.of(candidates[name])
-        return rank(own[name])
+        tried[name] = trials.of(candidates[name])
+        return method.rank(tried[name])
 
-    candidates = method.candidates(quick)
     if isinstance(candidates, Grid):
         candidates.search(rank_of)
     else:
         for name in candidates:
             rank_of(name)
-    _last = trials.only(own.values())
-    best = min(own, key=lambda name: rank(own[name]))
-    if math.isinf(rank(own[best])):
-        raise FloatingPointError(f"None of {len(own)} candidates stayed finite.")
-    cpu = sum(trial.cpu_seconds for trial in own.values())
-    return Tuned(own[best].model, best, len(own), own[best].validation_nll, cpu)
+    return tried

@@ -89,8 +89,9 @@ class Descent:
     ) -> Run:
         """Minimise; `measure` describes a state for the history, `stopping_score` is larger for better states."""
         state = jax.tree.map(jnp.asarray, self.start(seed))
-        mask = jax.tree.map(lambda free, leaf: np.full(np.shape(leaf), free, np.float32), self.trainable, state)
-        memory = _optimiser().init(state)
+        parted = Parted(jax.tree.structure(state), tuple(jax.tree.leaves(self.trainable)))
+        free, still = parted.split(state)
+        memory = _optimiser().init(free)
         size = min(self.n_bags, options.batch_size or max(1, self.n_bags // 10))
         rng = np.random.default_rng(seed)
         orders = np.stack(
@@ -99,8 +100,10 @@ class Descent:
         batches = self.batches(orders)
         run, best, since = Run(state, 0), -np.inf, 0
         for epoch in range(options.epochs):
-            own = batches(epoch)
-            state, memory, loss = _epoch(self.objective, rate, mask, self.constants, self.data, own, state, memory)
+            free, memory, loss = _epoch(
+                self.objective, parted, rate, self.constants, self.data, batches(epoch), still, free, memory
+            )
+            state = parted.merge(free, still)
             run.losses.append(loss)
             done = epoch + 1
             if done == options.epochs or epoch % options.record_every == 0:
@@ -121,24 +124,54 @@ class Descent:
         return run
 
 
+@dataclass(frozen=True)
+class Parted:
+    """Which arrays of a state are learnt: slopes of the others are not even computed."""
+
+    structure: Any
+    learnt: tuple[bool, ...]
+
+    def split(self, state: Any) -> tuple[list[Any], list[Any]]:
+        """Arrays that are learnt, and the others."""
+        pairs = list(zip(jax.tree.leaves(state), self.learnt, strict=True))
+        return [leaf for leaf, learnt in pairs if learnt], [leaf for leaf, learnt in pairs if not learnt]
+
+    def merge(self, free: list[Any], still: list[Any]) -> Any:
+        """The state again."""
+        parts = {True: iter(free), False: iter(still)}
+        return jax.tree.unflatten(self.structure, [next(parts[learnt]) for learnt in self.learnt])
+
+
 def _optimiser() -> Any:
     import optax
 
     return optax.scale_by_adam()
 
 
-@jit(static_argnames=("objective",))
+@jit(static_argnames=("objective", "parted"))
 def _epoch(
-    objective: Objective, rate: Any, mask: Any, constants: Any, data: Any, batches: Any, state: Any, memory: Any
-) -> tuple[Any, Any, jax.Array]:
+    objective: Objective,
+    parted: Parted,
+    rate: Any,
+    constants: Any,
+    data: Any,
+    batches: Any,
+    still: list[Any],
+    free: list[Any],
+    memory: Any,
+) -> tuple[list[Any], Any, jax.Array]:
     optimiser = _optimiser()
 
     def step(carry: tuple[Any, Any], batch: Any) -> tuple[tuple[Any, Any], jax.Array]:
-        state, memory = carry
-        loss, slopes = jax.value_and_grad(objective.loss)(state, constants, data, batch)
-        updates, memory = optimiser.update(jax.tree.map(jnp.multiply, slopes, mask), memory)
-        moved = jax.tree.map(lambda leaf, update: (leaf - rate * update).astype(leaf.dtype), state, updates)
+        free, memory = carry
+
+        def loss_of(free: list[Any]) -> jax.Array:
+            return objective.loss(parted.merge(free, still), constants, data, batch)
+
+        loss, slopes = jax.value_and_grad(loss_of)(free)
+        updates, memory = optimiser.update(slopes, memory)
+        moved = [(leaf - rate * update).astype(leaf.dtype) for leaf, update in zip(free, updates, strict=True)]
         return (moved, memory), loss
 
-    (state, memory), losses = jax.lax.scan(step, (state, memory), batches)
-    return state, memory, jnp.mean(losses)
+    (free, memory), losses = jax.lax.scan(step, (free, memory), batches)
+    return free, memory, jnp.mean(losses)

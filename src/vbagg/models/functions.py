@@ -15,6 +15,9 @@ from vbagg.features import FeatureMap, combine_features, feature_count, make_bas
 Array = Any
 JITTER = 1e-6
 FAST = jnp.float32
+ENTRIES = 2**21
+"""Of a kernel matrix; a larger one, and its slopes, go through the processor's cache in pieces of so many rows:"""
+ROWS_PER_PIECE = 1024
 
 
 class LatentFunction(Protocol):
@@ -46,7 +49,16 @@ class LandmarkFunction:
     def apply(self, weights: Any, parameters: Parameters, X: Array) -> Array:  # noqa: D102
         jitter = tuple(JITTER for _ in self.feature_map.components)
         basis = make_basis(self.feature_map, parameters.kernel, parameters.landmarks, jitter)
-        return combine_features(self.feature_map, basis, X.astype(FAST), weights["beta"]).astype(FAST)
+
+        def combine(rows: Array) -> Array:
+            return combine_features(self.feature_map, basis, rows, weights["beta"]).astype(FAST)
+
+        if len(X) * len(weights["beta"]) <= ENTRIES:
+            return combine(X.astype(FAST))
+        short = -len(X) % ROWS_PER_PIECE
+        pieces = jnp.pad(X.astype(FAST), ((0, short), (0, 0))).reshape(-1, ROWS_PER_PIECE, X.shape[1])
+        # slopes from the rows again, which costs less than keeping matrices of all pieces
+        return jax.lax.map(jax.checkpoint(combine), pieces).reshape(-1)[: len(X)]
 
     def penalty(self, weights: Any) -> Array:  # noqa: D102
         return 0.5 * jnp.sum(weights["beta"] ** 2)
