@@ -137,7 +137,7 @@ def laplace_evidence(model: vbagg.VBAgg) -> float:
     assert model._training is not None
     fit, chunks = model._training.fit, model._training.chunks
     with jax.enable_x64(True):
-        staged = Problem(model._fitted.spec, chunks, fit.parameters.landmarks, 2e9).at(fit.parameters, fit.jitter)
+        staged = Problem.here(model._fitted.spec, chunks, fit.parameters.landmarks, 2e9).at(fit.parameters, fit.jitter)
         value, _, precision = staged.gauss_newton(laplace_start(staged, [fit.q.mu]).mu)
     return value - 0.5 * float(np.linalg.slogdet(precision)[1])
 

@@ -7,6 +7,7 @@ import pytest
 from scipy.spatial.distance import pdist
 
 from vbagg.geodesic import GeodesicChart, neighbour_graph
+from vbagg.landmarks import shares
 
 COLUMNS = (0, 2, 3)
 
@@ -22,7 +23,7 @@ def rolled(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def chart_of(X: np.ndarray, **changes: object) -> GeodesicChart:
     n = len(X)
-    options = {"columns": COLUMNS, "weight": np.ones(n), "bag": np.arange(n) // 5, "neighbours": 8}
+    options = {"columns": COLUMNS, "share": np.full(n, 0.2), "neighbours": 8}
     return GeodesicChart.fit(X, **(options | {"dimensions": None, "random_state": 3} | changes))
 
 
@@ -68,9 +69,9 @@ def test_order_and_repetition_of_rows_change_nothing() -> None:
     bag = np.arange(400) // 5
     order = np.random.default_rng(7).permutation(400)
     weight = 1.0 + np.arange(400) % 3
-    plain = chart_of(X, weight=weight, bag=bag)
-    shuffled = chart_of(X[order], weight=weight[order], bag=bag[order])
-    halves = chart_of(np.vstack([X, X]), weight=np.r_[weight, weight] / 2, bag=np.r_[bag, bag])
+    plain = chart_of(X, share=shares(weight, bag))
+    shuffled = chart_of(X[order], share=shares(weight[order], bag[order]))
+    halves = chart_of(np.vstack([X, X]), share=shares(np.r_[weight, weight] / 2, np.r_[bag, bag]))
     for other in (shuffled, halves):
         np.testing.assert_array_equal(plain.nodes, other.nodes)
         np.testing.assert_allclose(plain.coordinates, other.coordinates, rtol=0, atol=1e-9)

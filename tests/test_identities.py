@@ -32,7 +32,7 @@ each_combination = pytest.mark.parametrize("choice", COMBINATIONS.values(), ids=
 def elbo(example, likelihood, link, approximation, residual="exact", n_draws=64, inside=1.0, facts=None):
     """The objective of an example at its own `q`, bag sums not collapsed."""
     spec = Spec(FEATURE_MAP, likelihood, get_link(link), approximation, inside, n_draws)
-    problem = Problem(spec, example.chunks(residual, facts=facts), example.landmarks, memory=0.0)
+    problem = Problem.here(spec, example.chunks(residual, facts=facts), example.landmarks, memory=0.0)
     return problem.at(example.parameters).elbo(Gaussian(example.mu, example.factor))
 
 
@@ -98,7 +98,7 @@ def test_a_duplicate_row_is_not_a_double_weight_for_a_diagonal_residual(x64, exa
 
 def test_collapsed_sums_give_the_same_objective(x64, example):
     spec = Spec(FEATURE_MAP, Poisson(), get_link("square"), "matched")
-    problem = Problem(spec, example.chunks("exact"), example.landmarks, memory=1e9)
+    problem = Problem.here(spec, example.chunks("exact"), example.landmarks, memory=1e9)
     problem.collapse = [True]
     value = problem.at(example.parameters).elbo(Gaussian(example.mu, example.factor))
     assert value == pytest.approx(elbo(example, *SQUARE, "exact"), rel=1e-6)

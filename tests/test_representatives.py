@@ -1,5 +1,4 @@
 import warnings
-from dataclasses import replace
 
 import jax
 import numpy as np
@@ -10,7 +9,8 @@ from hypothesis import strategies as st
 import vbagg
 from vbagg import representatives
 from vbagg.bags import Bags
-from vbagg.representatives import Representatives, group_means, representative_bags, total_error
+from vbagg.inference.sums import Sums
+from vbagg.representatives import Numbers, first_representatives, group_means, representative_bags, total_error
 
 
 @pytest.fixture
@@ -160,17 +160,18 @@ def test_numbers_of_representatives_follow_the_variation_within_bags(rng):
     """Not its place: the first and the last bag are far apart and even."""
     spread = np.array([0.1, 1.0, 0.1])
     X = np.repeat([[-8.0], [0.0], [5.0]], 60, axis=0) + np.repeat(spread, 60)[:, None] * rng.normal(size=(180, 3))
-    chosen = Representatives(Bags(X, np.repeat(list("abc"), 60), rng.exponential(size=180)), np.zeros(180))
-    assert chosen.number.tolist() == [8, 32, 8]
-    assert chosen.chosen.bags.sizes.tolist() == [8, 32, 8]
+    bags = Bags(X, np.repeat(list("abc"), 60), rng.exponential(size=180))
+    found = first_representatives(bags, np.zeros(180)).bags.sizes
+    assert found.tolist() == [8, 32, 8]
+    assert Numbers.needed(bags.sizes, found).number.tolist() == [8, 32, 8]
 
 
 def test_bags_that_are_off_get_more_representatives(rng):
-    bags = Bags(0.1 * rng.normal(size=(400, 2)), np.repeat(np.arange(5), [200, 100, 20, 4, 76]))
+    sizes = np.array([200, 100, 20, 4, 76])
 
     def numbers(*errors):
         """What each step says, and the numbers after it."""
-        chosen, last, found = Representatives(bags, np.zeros(400)), np.inf, []
+        chosen, last, found = Numbers.needed(sizes, np.minimum(sizes, 8)), np.inf, []
         for error, gap in errors:
             found.append((chosen.refine(np.array(error), gap, last), chosen.number.tolist()))
             last = total_error(np.array(error))
@@ -182,7 +183,7 @@ def test_bags_that_are_off_get_more_representatives(rng):
     assert numbers((large, -0.5), (left, 0.2))[1] == (True, [128, 8, 32, 8, 8])
     # more of them did not help
     assert numbers((large, -0.5), (large, -0.5))[1] == (False, [32, 8, 32, 8, 8])
-    assert not Representatives(bags, np.zeros(400), 2).refine(np.array(large), -0.5)
+    assert not Numbers(sizes, np.full(5, 2), fixed=True).refine(np.array(large), -0.5)
     # terms that are not finite
     lost = [np.nan, 0.0, -np.inf, 0.0, 0.0]
     assert numbers((lost, np.nan), (lost, np.nan))[1] == (True, [128, 8, 32, 8, 8])
@@ -260,7 +261,7 @@ def test_representatives_can_have_the_residual_variance_of_all_individuals(rng):
             warnings.simplefilter("ignore")
             model = vbagg.VBAgg("poisson", kernel=kernel, **options).fit(bags, y)
     whole, member = problems[0], model._fitted.optimum
-    whole.rough.chunks = [replace(c, residual_scale=np.ones_like(c.residual_scale)) for c in whole.rough.chunks]
+    whole.rough.sums = whole.rough.sums.made(Sums.with_residual_scales, np.ones(9))
     with jax.enable_x64(True):
         staged = whole.at(member.parameters, member.jitter)
         every, _ = staged.spreads(member.q)

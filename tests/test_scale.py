@@ -10,10 +10,11 @@ import pytest
 
 import vbagg
 from vbagg.bags import Bags
-from vbagg.chunks import make_chunks
+from vbagg.chunks import make_chunks, plan_batches
 from vbagg.elbo import Spec
 from vbagg.features import FeatureMap, make_basis
-from vbagg.inference import passes, problem
+from vbagg.inference import passes
+from vbagg.inference.sums import Sums
 from vbagg.kernels import RBF
 from vbagg.likelihoods import Poisson
 from vbagg.links import get_link
@@ -82,15 +83,15 @@ def test_staged_chunks_keep_to_the_memory_they_are_given(monkeypatch):
     """And are staged anew beyond it, to the same end."""
     data = vbagg.datasets.swiss_roll(n_bags=12, mean_size=30, std_size=6, seed=1)
     kept = []
-    stage = problem.StagedProblem._staged
+    stage = Sums._staged
 
-    def staged(self, index):
-        found = stage(self, index)
+    def staged(self, setting, index):
+        found = stage(self, setting, index)
         kept.append(self._bytes)
         return found
 
-    monkeypatch.setattr(problem.StagedProblem, "_staged", staged)
-    monkeypatch.setattr("vbagg.models.layout.make_chunks", partial(make_chunks, max_elements=1e3))
+    monkeypatch.setattr(Sums, "_staged", staged)
+    monkeypatch.setattr("vbagg.models.layout.plan_batches", partial(plan_batches, max_elements=1e3))
     options = {"kernel": RBF(), "landmarks": 9, "inference": vbagg.Newton(starts=1)}
 
     def fit(memory):

@@ -7,8 +7,10 @@ length of `Bags` is the number of bags, and an index is the position of a bag.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,8 +32,76 @@ from vbagg.inputs import (
     some_values,
 )
 
+if TYPE_CHECKING:
+    from vbagg.stored import StoredBags
 
-class Bags:
+
+class BagTable(ABC):
+    """What can be said of bags by their labels and sums of weights."""
+
+    labels: NDArray[np.object_]
+    feature_names: tuple[str, ...]
+
+    @abstractmethod
+    def totals(self) -> NDArray[np.float64]:
+        """Sum of the weights of each bag (b,)."""
+
+    @abstractmethod
+    def weight_squares(self) -> NDArray[np.float64]:
+        """Sum of the squared weights of each bag (b,)."""
+
+    def __len__(self) -> int:
+        return self.labels.size
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.feature_names)
+
+    def effective_sizes(self) -> NDArray[np.float64]:
+        """Effective number of individuals of each bag (b,): that of equal weights with the same sum of squares."""
+        return self.totals() ** 2 / self.weight_squares()
+
+    def align(self, y: Any, name: str = "y") -> NDArray[np.float64]:
+        """One finite number per bag, in the order of `labels` (b,).
+
+        A pandas Series is matched by label; anything else is in the order of `labels` already. Bags that share a
+        label share its value.
+        """
+        if hasattr(y, "iloc") and y.ndim == 1 and y.index.tolist() != self.labels.tolist():
+            y = y.iloc[self._match(y.index, name)]
+        values = as_numbers(y, name, "bag", len(self), lambda a: f"bag {self.labels[a]!r}")
+        missing = ~np.isfinite(values)
+        if missing.any():
+            raise ValueError(
+                f"`{name}` must be finite; got {values[missing][0]} for {some_bags(self.labels[missing])}. "
+                "Leave bags without an output out of the fit."
+            )
+        return values.copy()
+
+    def _match(self, index: Any, name: str) -> list[int]:
+        """Position in a pandas index of the label of each bag."""
+        repeated = index[index.duplicated()].unique().tolist()
+        if repeated:
+            raise ValueError(
+                f"`{name}` must hold one value per bag; it holds several for {some_bags(repeated)}. "
+                "Add them up, or keep one."
+            )
+        position = {label: i for i, label in enumerate(index.tolist())}
+        known = dict.fromkeys(self.labels)
+        missing = [label for label in known if label not in position]
+        unknown = [label for label in position if label not in known]
+        if missing or unknown:
+            lacks = f"; it lacks {some_bags(missing)}" if missing else ""
+            extra = f"; it holds the unknown {some_bags(unknown)}" if unknown else ""
+            raise ValueError(
+                f"`{name}` is a Series, so its index must be the labels of the bags{lacks}{extra}. "
+                f"Index it by label, or pass `{name}.to_numpy()` in the order of `bags.labels`."
+            )
+        return [position[label] for label in self.labels]
+
+
+class Bags(BagTable):
     """Rows of features and weights, grouped by bag and immutable.
 
     Parameters
@@ -110,6 +180,31 @@ class Bags:
                 "Leave these bags out, or correct their weights."
             )
 
+    @staticmethod
+    def from_parquet(
+        path: str | PathLike[str],
+        features: Sequence[str] | None = None,
+        bag: str = "bag",
+        weight: str | None = "weight",
+        coordinates: Sequence[str] | None = None,
+    ) -> StoredBags:
+        """Bags in a Parquet file or a folder of such files, which stay there: `VBAgg.fit` with a `client` takes them.
+
+        Parameters
+        ----------
+        path
+            A file, or a folder with files called `*.parquet`; the rows of a bag follow each other in one of them.
+        features
+            Names of the columns of individuals; by default all but `bag` and `weight`.
+        bag, weight
+            Names of the columns with the label of each row's bag and with its weight, None for weights of 1.
+        coordinates
+            Names of the columns that are spatial coordinates; by default as for `Bags`.
+        """
+        from vbagg.stored import StoredBags
+
+        return StoredBags(path, features, bag, weight, coordinates)
+
     @property
     def sizes(self) -> NDArray[np.intp]:
         """Number of rows of each bag (b,)."""
@@ -129,9 +224,6 @@ class Bags:
     def shape(self) -> tuple[int]:
         """`(len(self),)`: scikit-learn selects from a container with a shape by a single indexing."""
         return (len(self),)
-
-    def __len__(self) -> int:
-        return self.labels.size
 
     def __getitem__(self, key: Any) -> Bags:
         """Select bags by position: an integer, a slice, integers (repeats allowed) or a mask.
@@ -163,23 +255,6 @@ class Bags:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._store(**state)  # copies and unpickled arrays come back writeable
 
-    def align(self, y: Any, name: str = "y") -> NDArray[np.float64]:
-        """One finite number per bag, in the order of `labels` (b,).
-
-        A pandas Series is matched by label; anything else is in the order of `labels` already. Bags that share a
-        label share its value.
-        """
-        if hasattr(y, "iloc") and y.ndim == 1 and y.index.tolist() != self.labels.tolist():
-            y = y.iloc[self._match(y.index, name)]
-        values = as_numbers(y, name, "bag", len(self), lambda a: f"bag {self.labels[a]!r}")
-        missing = ~np.isfinite(values)
-        if missing.any():
-            raise ValueError(
-                f"`{name}` must be finite; got {values[missing][0]} for {some_bags(self.labels[missing])}. "
-                "Leave bags without an output out of the fit."
-            )
-        return values.copy()
-
     def align_rows(self, values: Any, name: str = "values") -> NDArray[np.float64]:
         """One finite number per row, in the order of the stored rows (n,).
 
@@ -209,10 +284,6 @@ class Bags:
     def weight_squares(self) -> NDArray[np.float64]:
         """Sum of the squared weights of each bag (b,)."""
         return self.sum_by_bag(self.weight**2)
-
-    def effective_sizes(self) -> NDArray[np.float64]:
-        """Effective number of individuals of each bag (b,): that of equal weights with the same sum of squares."""
-        return self.totals() ** 2 / self.weight_squares()
 
     def drop_zero_weight(self) -> Bags:
         """Return the same bags without their rows of zero weight (views, if there are none)."""
@@ -258,24 +329,3 @@ class Bags:
             return slice(self.starts[positions[0]], self.starts[positions[-1] + 1])
         shift = self.starts[positions] - offsets(sizes)[:-1]
         return np.arange(sizes.sum()) + np.repeat(shift, sizes)
-
-    def _match(self, index: Any, name: str) -> list[int]:
-        """Position in a pandas index of the label of each bag."""
-        repeated = index[index.duplicated()].unique().tolist()
-        if repeated:
-            raise ValueError(
-                f"`{name}` must hold one value per bag; it holds several for {some_bags(repeated)}. "
-                "Add them up, or keep one."
-            )
-        position = {label: i for i, label in enumerate(index.tolist())}
-        known = dict.fromkeys(self.labels)
-        missing = [label for label in known if label not in position]
-        unknown = [label for label in position if label not in known]
-        if missing or unknown:
-            lacks = f"; it lacks {some_bags(missing)}" if missing else ""
-            extra = f"; it holds the unknown {some_bags(unknown)}" if unknown else ""
-            raise ValueError(
-                f"`{name}` is a Series, so its index must be the labels of the bags{lacks}{extra}. "
-                f"Index it by label, or pass `{name}.to_numpy()` in the order of `bags.labels`."
-            )
-        return [position[label] for label in self.labels]

@@ -29,6 +29,10 @@ TILE = 64
 SHAPE_COST = 7e10
 """Work, in products of a feature with a weight, that one more compiled shape must save to be worth its compilation."""
 
+BLOCK = 65_536
+"""Rows of a block of bags. A chunk lies in one block, and workers hold whole blocks, so that chunks, and sums over each
+of them, are the same however many workers there are."""
+
 PASSES, PASSES_OF_A_SEARCH = 5, 100
 """Passes over the individuals that the last solve of `q` takes, and a search for parameters."""
 
@@ -145,17 +149,20 @@ def residual_modes(residual: str, sizes: np.ndarray, weighty: np.ndarray) -> np.
 def plan_batches(
     sizes: np.ndarray,
     residual: str,
-    max_elements: float,
+    max_elements: float = CACHED,
     n_columns: int = 64,
     tiled: bool = True,
     passes: int = PASSES,
     weighty: np.ndarray | None = None,
+    block: np.ndarray | None = None,
 ) -> list[Batch]:
     """Group bags by padded size or into chunks of tiles.
 
     `max_elements` bounds the largest array of one chunk, where an individual has `n_columns` features. `weighty` are
-    the numbers of individuals of positive weight, by default all.
+    the numbers of individuals of positive weight, by default all. Bags of different blocks, whose numbers `block` (b)
+    has, share no chunk; all blocks share their shapes.
     """
+    block = np.zeros(len(sizes), np.intp) if block is None else block
     shape_cost = SHAPE_COST / passes / n_columns**2
     # a search pays for padding too often; few passes over few individuals cost less than shapes of their own
     bits, tile_bits = COARSE if passes <= PASSES and PADDING * sizes.sum() < shape_cost else FINE
@@ -164,15 +171,29 @@ def plan_batches(
     for mode in ("exact", "subset", "diagonal"):
         cut = (modes == mode) & (sizes > TILE) & (mode != "exact") & tiled
         if cut.any():
-            batches += _tile_batches(sizes, np.flatnonzero(cut), mode, max_elements, n_columns, bits, tile_bits)
+            blocks = _by_block(np.flatnonzero(cut), block)
+            batches += _tile_batches(sizes, blocks, mode, max_elements, n_columns, bits, tile_bits)
         members = np.flatnonzero((modes == mode) & ~cut)
         for top, group in _merge_sizes(sizes, members, shape_cost, bits, pairs=mode == "exact"):
             pairs = {"exact": top**2, "subset": _pair_elements(n_columns), "diagonal": 0}[mode]
             per_chunk = max(1, int(max_elements // (top * n_columns + pairs)))
-            pieces = np.array_split(group, -(-len(group) // per_chunk))
-            n_bags = min(round_up(max(len(piece) for piece in pieces), bits), max(per_chunk, len(pieces[0])))
+            blocks = _by_block(group, block)
+            pieces = [piece for own in blocks for piece in np.array_split(own, -(-len(own) // per_chunk))]
+            most = max(len(piece) for piece in pieces)
+            n_bags = min(round_up(most, bits), max(per_chunk, most))
             batches += [Batch(piece, n_bags, top, mode) for piece in pieces]
     return batches
+
+
+def block_numbers(sizes: np.ndarray) -> np.ndarray:
+    """Number (b) of the block of each bag: blocks are runs of bags with about `BLOCK` rows."""
+    return np.unique((np.cumsum(sizes) - sizes) // BLOCK, return_inverse=True)[1]
+
+
+def _by_block(members: np.ndarray, block: np.ndarray) -> list[np.ndarray]:
+    """Positions of bags, those of each block together."""
+    order = members[np.argsort(block[members], kind="stable")]
+    return np.split(order, np.flatnonzero(np.diff(block[order])) + 1)
 
 
 def _pair_elements(n_columns: int) -> int:
@@ -182,26 +203,32 @@ def _pair_elements(n_columns: int) -> int:
 
 def _tile_batches(
     sizes: np.ndarray,
-    members: np.ndarray,
+    blocks: list[np.ndarray],
     mode: str,
     max_elements: float,
     n_columns: int,
     bits: int,
     tile_bits: int,
 ) -> list[Batch]:
-    """Chunks of one shape and about equal work: the largest bag first, each to the chunk that has least."""
-    tiles = -(-sizes[members] // TILE)
+    """Chunks of one shape and, in each block, about equal work."""
+    tiles = -(-sizes // TILE)
     work = tiles * TILE * n_columns + (_pair_elements(n_columns) if mode == "subset" else 0)
-    pieces: list[list[int]] = [[] for _ in range(min(len(members), int(-(-work.sum() // max_elements))))]
-    least = [(0, number) for number in range(len(pieces))]
-    for at in np.argsort(-work, kind="stable"):
-        load, number = least[0]
-        heapq.heapreplace(least, (load + int(work[at]), number))
-        pieces[number].append(int(at))
+    pieces = [piece for members in blocks for piece in _even_pieces(members, work, max_elements)]
     n_bags = round_up(max(map(len, pieces)), bits)
     # a padded bag has a tile of its own
     n_tiles = round_up(max(int(tiles[piece].sum()) + n_bags - len(piece) for piece in pieces), tile_bits)
-    return [Batch(members[np.sort(piece)], n_bags, TILE, mode, n_tiles) for piece in pieces]
+    return [Batch(piece, n_bags, TILE, mode, n_tiles) for piece in pieces]
+
+
+def _even_pieces(members: np.ndarray, work: np.ndarray, most: float) -> list[np.ndarray]:
+    """Bags in pieces of about `most` work: the largest bag first, each to the piece that has least."""
+    pieces: list[list[int]] = [[] for _ in range(min(len(members), int(-(-work[members].sum() // most))))]
+    least = [(0, number) for number in range(len(pieces))]
+    for at in members[np.argsort(-work[members], kind="stable")]:
+        load, number = least[0]
+        heapq.heapreplace(least, (load + int(work[at]), number))
+        pieces[number].append(int(at))
+    return [np.sort(piece) for piece in pieces]
 
 
 def _merge_sizes(

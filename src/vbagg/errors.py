@@ -14,6 +14,10 @@ class NoUncertaintyError(AttributeError):
     """Uncertainty was asked of a model that has none."""
 
 
+class ClusterError(RuntimeError):
+    """A cluster is gone, has no workers, or cannot do the work."""
+
+
 class ConvergenceWarning(UserWarning):
     """A fit stopped before it converged; `model.status_` says what to do."""
 

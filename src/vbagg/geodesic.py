@@ -15,7 +15,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 
-from vbagg.landmarks import MAX_ROWS, merge_rows, shares, thin_rows
+from vbagg.landmarks import MAX_ROWS, merge_rows, thin_rows
 
 LANDMARKS = 100
 ABOVE_FAULT = 2.0
@@ -43,15 +43,14 @@ class GeodesicChart:
         cls,
         X: np.ndarray,
         columns: tuple[int, ...],
-        weight: np.ndarray,
-        bag: np.ndarray,
+        share: np.ndarray,
         neighbours: int,
         dimensions: int | None,
         random_state: int,
     ) -> GeodesicChart:
-        """Chart of the rows of `X` (n, all columns); every bag counts once."""
+        """Chart of the rows of `X` (n, all columns), which have a share each."""
         rng = np.random.default_rng(random_state)
-        nodes, share = merge_rows(X[:, list(columns)], shares(weight, bag))
+        nodes, share = merge_rows(X[:, list(columns)], share)
         nodes, share = thin_rows(nodes, share, MAX_ROWS, rng)
         if len(nodes) <= neighbours:
             raise ValueError(

@@ -72,6 +72,7 @@ def choose_landmarks(
     bag: ArrayLike | None = None,
     kernel: Kernel | None = None,
     log_params: LogParameters = None,
+    n_bags: int = 1,
 ) -> np.ndarray:
     """Choose landmarks among (or as centres of) the rows of positive weight.
 
@@ -81,7 +82,7 @@ def choose_landmarks(
     weight : (n,) non-negative
     number : how many, None for `default_number`; "per-bag" ignores it
     method : see `Landmarks`
-    bag : (n,) labels, None for one bag; needed by "per-bag"
+    bag : (n,) labels; None: weights are shares of `n_bags` bags already; needed by "per-bag"
     kernel, log_params : the resolved component and its parameters, needed by "variance"
 
     Returns
@@ -102,7 +103,7 @@ def choose_landmarks(
             raise ValueError('Landmarks with method="per-bag" need `bag`, the label of each row.')
         return representatives(X[counted], weight[counted], labels)
     if number is None:
-        number = default_number(len(rows), X.shape[1], 1 if labels is None else len(np.unique(labels)))
+        number = default_number(len(rows), X.shape[1], n_bags if labels is None else len(np.unique(labels)))
     _check_number(number)
     if number > len(rows):
         raise ValueError(

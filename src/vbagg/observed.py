@@ -25,11 +25,6 @@ class Observed:
     facts: dict[str, np.ndarray]
     """What the likelihood knows of each of them besides, in the units of training."""
 
-    @classmethod
-    def of(cls, bags: Bags, offset: np.ndarray, y: np.ndarray, facts: dict[str, np.ndarray]) -> Observed:
-        """Training bags without rows of zero weight, the known term of `f` of their rows, and their outputs."""
-        return cls(tuple(bags.labels.tolist()), fingerprints(bags, offset), y, facts)
-
     def recognise(self, bags: Bags, offset: np.ndarray) -> np.ndarray:
         """Position among the training bags of each of these, -1 where a bag is not one of them.
 
@@ -52,11 +47,16 @@ class Observed:
 
 def fingerprints(bags: Bags, offset: np.ndarray) -> np.ndarray:
     """A number (b) that depends on the rows of positive weight of each bag, and not on their order."""
-    row = np.zeros(bags.n_individuals, np.uint64)
-    for column in (*bags.X.T, bags.weight, offset):
-        row = _scrambled(row ^ np.ascontiguousarray(column + 0.0).view(np.uint64))
-    row = np.where(bags.weight > 0, row, np.uint64(0))
+    row = np.where(bags.weight > 0, codes_of_rows(*bags.X.T, bags.weight, offset), np.uint64(0))
     return np.add.reduceat(row, bags.starts[:-1])
+
+
+def codes_of_rows(*columns: np.ndarray) -> np.ndarray:
+    """64 bits (n) that depend on the numbers in each row and look random."""
+    row = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        row = _scrambled(row ^ np.ascontiguousarray(column + 0.0).view(np.uint64))
+    return row
 
 
 def _scrambled(bits: np.ndarray) -> np.ndarray:

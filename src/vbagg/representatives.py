@@ -7,6 +7,7 @@ linear within groups. Many bags are split at the same time, one group of each in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,33 +32,29 @@ ROUNDING = 1e-12
 """Spread of a part, relative to that of its group, that counts as none."""
 
 
-class Representatives:
-    """As many representatives of each bag as its variation needs, or a given number.
-
-    Parameters
-    ----------
-    bags
-        Individuals in standard units, all of positive weight.
-    known
-        (n) part of `f` that is not learnt; it counts as one more column when groups are formed.
-    fixed
-        Number of representatives of each larger bag; None: as many as it needs.
+@dataclass
+class Numbers:
+    """How many representatives bags have.
 
     Attributes
     ----------
-    chosen
-        Representatives of all bags.
+    sizes
+        (b) individuals.
+    number
+        (b) representatives that stand for them, or all of them if there are less.
+    fixed
+        Whether the number was given, and stays.
     """
 
-    def __init__(self, bags: Bags, known: np.ndarray, fixed: int | None = None) -> None:
-        self.bags, self.known, self.fixed = bags, known, fixed
-        if fixed is None:
-            fewest, most = np.full(len(bags), NUMBERS[0]), np.full(len(bags), NUMBERS[1])
-            self.chosen = representative_bags(bags, known, most, fewest, SPREAD * bags.n_features)
-            self.number = np.where(self.chosen.bags.sizes > fewest, most, fewest)
-        else:
-            self.number = np.full(len(bags), fixed)
-            self.chosen = representative_bags(bags, known, self.number)
+    sizes: np.ndarray
+    number: np.ndarray
+    fixed: bool = False
+
+    @classmethod
+    def needed(cls, sizes: np.ndarray, found: np.ndarray) -> Numbers:
+        """Of bags of which the first choice of representatives found so many (b)."""
+        fewest, most, _ = NUMBERS
+        return cls(sizes, np.where(found > fewest, most, fewest))
 
     def refine(self, error: np.ndarray, gap: float, last_error: float = np.inf) -> bool:
         """Ask for more where `error`, the nats by which the log density of each bag is off, is not tolerable.
@@ -65,12 +62,11 @@ class Representatives:
         False where there is nothing to gain: the `gap` of the whole objective is tolerable, or the last step to more
         representatives did not help, the `last_error` being that of all bags before it.
         """
-        coarse = ~(np.abs(error) <= TOLERABLE) & (self.number < np.minimum(self.bags.sizes, NUMBERS[-1]))
+        coarse = ~(np.abs(error) <= TOLERABLE) & (self.number < np.minimum(self.sizes, NUMBERS[-1]))
         well = abs(gap) <= TOLERABLE * len(error)
         if self.fixed or well or total_error(error) > HELPFUL * last_error or not coarse.any():
             return False
         self.number[coarse] = np.array(NUMBERS)[np.searchsorted(NUMBERS, self.number[coarse], side="right")]
-        self.chosen = representative_bags(self.bags, self.known, self.number)
         return True
 
 
@@ -87,6 +83,31 @@ class Representation:
     known: np.ndarray
     """Part of `f` of each row that is not learnt."""
     groups: Groups
+
+    def between(self, first: int, last: int) -> Representation:
+        """Bags from one position to before another."""
+        rows = slice(self.bags.starts[first], self.bags.starts[last])
+        return Representation(self.bags[first:last], self.known[rows], self.groups.at(rows))
+
+
+def joined(parts: Sequence[Representation]) -> Representation:
+    """Bags of several representations, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    X, weight, known, share, deviation = (
+        np.concatenate(arrays)
+        for arrays in zip(
+            *((p.bags.X, p.bags.weight, p.known, p.groups.share, p.groups.deviation) for p in parts), strict=True
+        )
+    )
+    sizes = np.concatenate([part.bags.sizes for part in parts])
+    return Representation(Bags(X, np.repeat(np.arange(len(sizes)), sizes), weight), known, Groups(share, deviation))
+
+
+def first_representatives(bags: Bags, known: np.ndarray) -> Representation:
+    """As many as the variation within each bag needs, of the two smallest numbers; `known` counts as a column."""
+    fewest, most = np.full(len(bags), NUMBERS[0]), np.full(len(bags), NUMBERS[1])
+    return representative_bags(bags, known, most, fewest, SPREAD * bags.n_features)
 
 
 def representative_bags(

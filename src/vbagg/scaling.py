@@ -11,6 +11,7 @@ import numpy as np
 
 from vbagg.bags import Bags
 from vbagg.geodesic import GeodesicChart
+from vbagg.portions import Portions
 
 
 @dataclass(frozen=True)
@@ -22,20 +23,19 @@ class Scaler:
     charts: tuple[GeodesicChart, ...] = ()
 
     @classmethod
-    def fit(cls, bags: Bags) -> Scaler:
+    def fit(cls, portions: Portions) -> Scaler:
         """Weighted mean and sd, the weights of each bag summing to one; a constant column is an error."""
-        share = bags.weight / bags.totals()[bags.bag] / len(bags)
-        centre = share @ bags.X
-        variance = share @ (bags.X - centre) ** 2
-        magnitude = np.abs(bags.X).max(axis=0)
+        n_bags, names = len(portions.outline), portions.outline.feature_names
+        centre, magnitude = portions.added(_means, n_bags), np.max(portions.each(_largest), axis=0)
+        variance = portions.added(_variances, n_bags, centre)
         constant = np.flatnonzero(variance <= (1e-12 * magnitude) ** 2)
         if len(constant):
             at = constant[0]
             raise ValueError(
-                f"Every column must vary; column {bags.feature_names[at]!r} is constant ({bags.X[0, at]:g})"
+                f"Every column must vary; column {names[at]!r} is constant ({centre[at]:g})"
                 f" ({len(constant)} such columns). Drop it."
             )
-        coordinates = list(bags.coordinates)
+        coordinates = list(portions.outline.coordinates)
         if coordinates:
             variance[coordinates] = variance[coordinates].mean()
         return cls(centre, np.sqrt(variance))
@@ -55,3 +55,22 @@ class Scaler:
         """Some columns from standard to user's units."""
         index = list(columns)
         return X * self.scale[index] + self.centre[index]
+
+
+def _largest(bags: Bags) -> np.ndarray:
+    """Largest size of each column."""
+    return np.abs(bags.X).max(axis=0)
+
+
+def _means(bags: Bags, n_bags: int) -> np.ndarray:
+    """Part of the mean of each column."""
+    return _shares(bags, n_bags) @ bags.X
+
+
+def _variances(bags: Bags, n_bags: int, centre: np.ndarray) -> np.ndarray:
+    """Part of the variance of each column."""
+    return _shares(bags, n_bags) @ (bags.X - centre) ** 2
+
+
+def _shares(bags: Bags, n_bags: int) -> np.ndarray:
+    return bags.weight / bags.totals()[bags.bag] / n_bags

@@ -51,7 +51,7 @@ def in_threads(
 
     kinds = [kind(item) for item in items]
     known: set[Hashable] = set()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(processors()) as pool:
         for own, run in groupby(zip(kinds, items, strict=True), key=lambda pair: pair[0]):
             same = [item for _, item in run]
             if own not in known:
@@ -61,6 +61,26 @@ def in_threads(
                 give_back_memory()
                 yield from pool.map(one, same)
                 give_back_memory()
+
+
+_most: int | None = None
+
+
+def processors() -> int:
+    """Threads that work may be given to: processors of this process, or what `at_most` allows."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return own if _most is None else min(own, _most)
+
+
+@contextmanager
+def at_most(number: int) -> Iterator[None]:
+    """Let this process, which shares its machine with others, use so many threads."""
+    global _most
+    before, _most = _most, number
+    try:
+        yield
+    finally:
+        _most = before
 
 
 def give_back_memory() -> None:

@@ -85,7 +85,7 @@ def test_effects_are_those_on_means_and_on_sds(small):
     fit, chunks = model._training.fit, model._training.chunks
     white, step = model._fitted.optimum.white, 0.05
     with jax.enable_x64(True):
-        problem = Problem(model._fitted.spec, chunks, fit.parameters.landmarks, 1e9)
+        problem = Problem.here(model._fitted.spec, chunks, fit.parameters.landmarks, 1e9)
 
         def point(change_of_white: float, change_of_mean: float) -> SimpleNamespace:
             smooth, (name, value) = fit.parameters.kernel[0], next(iter(fit.parameters.kernel[1].items()))
@@ -96,10 +96,10 @@ def test_effects_are_those_on_means_and_on_sds(small):
 
         design = signs(2)
         effect = _effects(problem, step * np.eye(2), design, [point(*(step * row)) for row in design])
-        rows = np.concatenate([chunk.X[np.asarray(chunk.weight) > 0] for chunk in chunks])
+        rows = problem.some_rows(1000)
         basis = problem.at(fit.parameters).basis
         _, variance = row_marginals(problem.spec, basis, fit.q.mu, fit.q.factor, rows, np.zeros(len(rows)))
-    n = len(rows)
+    n = bags.n_individuals
     assert effect.shape == (2, 2 * n)
     np.testing.assert_allclose(effect[0, :n], 0.0, atol=1e-9)
     np.testing.assert_allclose(effect[1, n:], 0.0, atol=1e-9)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vbagg.inference.chart import MEMORY, Chart, Curvature
-from vbagg.inference.problem import Gaussian
+from vbagg.inference.gaussian import Gaussian
 
 
 def gaussian(seed, m=4):

@@ -126,7 +126,7 @@ def test_search_says_what_is_at_stake_at_a_point():
 
 def problem_of(example, likelihood, link, approximation="matched", facts=None, inside=1.0):
     spec = Spec(FEATURE_MAP, likelihood, get_link(link), approximation, inside)
-    return Problem(spec, example.chunks("exact", facts=facts), example.landmarks, memory=1e9)
+    return Problem.here(spec, example.chunks("exact", facts=facts), example.landmarks, memory=1e9)
 
 
 CASES = {
@@ -333,7 +333,7 @@ def test_merged_chunks_hold_the_same_objective(x64, example):
     chunks = first.chunks("diagonal") + others.chunks("diagonal")
     assert [chunk.shape for chunk in chunks] == [(1, 3), (4, 6)]
     values = [
-        Problem(choice, some, example.landmarks, memory=0.0).at(example.parameters).elbo(q)
+        Problem.here(choice, some, example.landmarks, memory=0.0).at(example.parameters).elbo(q)
         for some in (chunks, [merge_chunks(chunks)])
     ]
     assert values[0] == pytest.approx(values[1], rel=1e-6)
@@ -565,7 +565,7 @@ def test_fits_are_deterministic_and_leave_the_precision_of_jax_alone(counts, new
 def test_newton_is_at_a_maximum_of_its_objective(x64, newton):
     """Moved along a kernel parameter and solved anew, the ELBO plus log prior does not rise."""
     best = newton._best
-    problem = Problem(best.spec, newton._training.chunks, best.parameters.landmarks, memory=1e9)
+    problem = Problem.here(best.spec, newton._training.chunks, best.parameters.landmarks, memory=1e9)
     log_prior = make_log_prior(best.spec.feature_map.components, "default", best.spec.likelihood, best.spec.link)
     (params,) = best.parameters.kernel
     for name in params:

@@ -8,6 +8,7 @@ import numpy as np
 
 from vbagg.bags import Bags
 from vbagg.experiments.splits import Observed, Split
+from vbagg.portions import Portions
 from vbagg.representatives import representative_bags
 from vbagg.scaling import Scaler
 
@@ -23,7 +24,7 @@ def lighter(split: Split) -> Split | None:
     train = split.train.bags
     if np.minimum(train.sizes, INDIVIDUALS).sum() > WORTHWHILE * train.n_individuals:
         return None
-    scaler = Scaler.fit(train)
+    scaler = Scaler.fit(Portions.of(train, np.zeros(train.n_individuals)))
     return Split(**{name: Observed(_lighter(part.bags, scaler), part.y) for name, part in vars(split).items()})
 
 

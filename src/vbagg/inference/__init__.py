@@ -9,8 +9,9 @@ from vbagg.inference.adam import Adam
 from vbagg.inference.averaging import average
 from vbagg.inference.base import Inference, Task, Traits
 from vbagg.inference.descent import Descent, Run
+from vbagg.inference.gaussian import Gaussian
 from vbagg.inference.newton import Newton
-from vbagg.inference.problem import Gaussian, Problem
+from vbagg.inference.problem import Problem
 from vbagg.inference.result import Fit, Status, Validator
 
 INFERENCES: dict[str, type[Inference]] = {"newton": Newton, "adam": Adam}

@@ -14,7 +14,8 @@ from vbagg.elbo import Spec, data_term, kl_divergence, stage
 from vbagg.features import make_basis
 from vbagg.inference.base import Inference, Task, Traits
 from vbagg.inference.descent import Descent, Run, Schedule
-from vbagg.inference.problem import Gaussian, Problem
+from vbagg.inference.gaussian import Gaussian
+from vbagg.inference.problem import Problem
 from vbagg.inference.result import Fit, Status, choose
 from vbagg.priors import LogPrior
 

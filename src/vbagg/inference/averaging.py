@@ -8,8 +8,9 @@ import numpy as np
 
 from vbagg.elbo import Parameters
 from vbagg.features import carry_weights
+from vbagg.inference.gaussian import Gaussian
 from vbagg.inference.mode import linearised
-from vbagg.inference.problem import Gaussian, Problem
+from vbagg.inference.problem import Problem
 from vbagg.inference.profile import Point, Profile
 from vbagg.inference.result import Fit, FlatParameters
 from vbagg.posterior import row_marginals
@@ -134,8 +135,7 @@ def _effects(problem: Problem, spread: np.ndarray, design: np.ndarray, tried: li
 
     The squared length of a change of both is that of the distribution by Wasserstein's distance.
     """
-    rows = np.concatenate([chunk.X[np.asarray(chunk.weight) > 0] for chunk in problem.chunks])
-    rows = np.asarray(rows[:: max(1, len(rows) // SAMPLE)], np.float64)
+    rows = problem.some_rows(SAMPLE)
     known = np.zeros(len(rows))
 
     def mean_and_sd(point: Point) -> np.ndarray:
@@ -147,9 +147,14 @@ def _effects(problem: Problem, spread: np.ndarray, design: np.ndarray, tried: li
 
 
 def _by_effect(spread: np.ndarray, effect: np.ndarray) -> np.ndarray:
-    """Another root of the same covariance, whose columns are sorted by how much they change `f`."""
+    """Another root of the same covariance, whose columns are sorted by how much they change `f`.
+
+    Their signs, of which the points depend, are those of their largest entries.
+    """
     axes, _, _ = np.linalg.svd(spread.T @ effect, full_matrices=False)
-    return spread @ axes
+    turned = spread @ axes
+    largest = turned[np.argmax(np.abs(turned), axis=0), np.arange(turned.shape[1])]
+    return turned * np.where(largest < 0, -1.0, 1.0)
 
 
 def _gaussian(
@@ -170,9 +175,9 @@ def _gaussian(
 
 
 def _root(curvature: np.ndarray) -> np.ndarray:
-    """Square root of the inverse of a curvature, no sd larger than a prior's."""
+    """Symmetrical square root of the inverse of a curvature, no sd larger than a prior's."""
     values, axes = np.linalg.eigh((curvature + curvature.T) / 2)
-    return axes / np.sqrt(np.maximum(values, 1 / LARGEST_SD**2))
+    return (axes / np.sqrt(np.maximum(values, 1 / LARGEST_SD**2))) @ axes.T
 
 
 def _member(problem: Problem, fit: Fit, origin: Point, point: Point) -> Fit:

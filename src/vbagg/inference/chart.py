@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from vbagg.inference.problem import Gaussian
+from vbagg.inference.gaussian import Gaussian
 
 MEMORY = 20
 """Past moves whose curvature is remembered."""

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.linalg
 
 from vbagg.elbo import PAPERS
-from vbagg.inference.problem import Gaussian, StagedProblem
+from vbagg.inference.gaussian import Gaussian
+from vbagg.inference.problem import StagedProblem
 from vbagg.stepping import backtrack
 
 CLOSE = 1e-4

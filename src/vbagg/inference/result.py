@@ -11,7 +11,8 @@ import jax
 import numpy as np
 
 from vbagg.elbo import Parameters
-from vbagg.inference.problem import Gaussian, Problem
+from vbagg.inference.gaussian import Gaussian
+from vbagg.inference.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import numpy as np
 import scipy.linalg
 
 from vbagg.inference.chart import Chart, Curvature
+from vbagg.inference.gaussian import Gaussian
 from vbagg.inference.mode import gaussian_from_natural, laplace_start
-from vbagg.inference.problem import Gaussian, StagedProblem
+from vbagg.inference.problem import StagedProblem
 from vbagg.stepping import backtrack
 
 SMALLEST_PRECISION = 1e-2

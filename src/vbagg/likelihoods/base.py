@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg import laws
-from vbagg.bags import Bags
+from vbagg.bags import BagTable
 from vbagg.kernels import Prior
 from vbagg.likelihoods.numerical import draw_outputs, mixed_law
 from vbagg.matched import Matched
@@ -70,7 +70,7 @@ class Likelihood:
         """Prior of each learnt parameter, in the units of training; its median is where learning starts."""
         return {}
 
-    def facts(self, bags: Bags, trials: np.ndarray | None, rate_scale: float = 1.0) -> Facts:
+    def facts(self, bags: BagTable, trials: np.ndarray | None, rate_scale: float = 1.0) -> Facts:
         """What is known of each bag, in units in which weights are multiplied by `rate_scale`."""
         return {"trials": trials} if self.needs_trials else {}
 
@@ -78,7 +78,7 @@ class Likelihood:
         """Learnt parameters from their logarithms in the units of training."""
         return {name: float(np.exp(value)) for name, value in log_values.items()}
 
-    def exposure(self, bags: Bags, trials: np.ndarray | None) -> np.ndarray:
+    def exposure(self, bags: BagTable, trials: np.ndarray | None) -> np.ndarray:
         """What outputs are divided by to give rates (b)."""
         return bags.totals() if trials is None else trials
 

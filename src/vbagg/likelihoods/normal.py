@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg import laws
-from vbagg.bags import Bags
+from vbagg.bags import BagTable
 from vbagg.kernels import Prior
 from vbagg.likelihoods.base import Array, Facts, Learnt, Likelihood, Parameters
 from vbagg.matched import Matched
@@ -38,7 +38,7 @@ class Normal(Likelihood):
     def priors(self) -> dict[str, Prior]:  # noqa: D102
         return {} if self.known else {"tau": Prior(1.0, 3.0)}
 
-    def facts(self, bags: Bags, trials: np.ndarray | None, rate_scale: float = 1.0) -> Facts:
+    def facts(self, bags: BagTable, trials: np.ndarray | None, rate_scale: float = 1.0) -> Facts:
         """Known variance of each bag's output, or what multiplies `tau`: the sum of squared weights."""
         squares = bags.weight_squares()
         if not self.known:
@@ -85,7 +85,7 @@ class Normal(Likelihood):
         return facts["noise"] if self.known else facts["tau_factor"] * learnt["tau"]
 
 
-def known_variances(bags: Bags, tau: Any) -> np.ndarray:
+def known_variances(bags: BagTable, tau: Any) -> np.ndarray:
     """The known `tau` of each bag: a number, an array in label order, or a Series that holds all labels."""
     if np.ndim(tau) == 0:
         return np.full(len(bags), float(tau))

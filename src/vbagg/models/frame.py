@@ -9,6 +9,7 @@ import numpy as np
 
 from vbagg.bags import Bags
 from vbagg.links import Link
+from vbagg.portions import Portions
 from vbagg.scaling import Scaler
 
 
@@ -26,10 +27,11 @@ class Frame:
     named: bool
 
     @classmethod
-    def fit(cls, bags: Bags, y: np.ndarray, link: Link, exposure: np.ndarray) -> Frame:
-        """Scales of bags without zero-weight rows and their outputs, which are rates times `exposure`."""
+    def fit(cls, portions: Portions, y: np.ndarray, link: Link, exposure: np.ndarray) -> Frame:
+        """Scales of the data and their outputs, which are rates times `exposure`."""
         rate_scale, base = link.units(y, exposure)
-        return cls(link, Scaler.fit(bags), rate_scale, base, bags.feature_names, bags.named)
+        outline = portions.outline
+        return cls(link, Scaler.fit(portions), rate_scale, base, outline.feature_names, outline.named)
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from vbagg.models.bagpixel import bag_means
 from vbagg.models.base import BagModel
 from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.glm_fit import LEAST_NOISE, Design, estimate
+from vbagg.portions import Portions
 from vbagg.posterior import BagPosterior, Posterior
 
 if TYPE_CHECKING:
@@ -232,4 +233,4 @@ def _bag_frame(data: setup.TrainingData, likelihood: Likelihood, link: Link, col
             f"Every column of a GLM must vary between bags; column {name!r} has the same mean in all of them"
             f" ({len(flat)} such columns). Drop it."
         )
-    return Frame.fit(means, data.y, link, likelihood.exposure(means, data.trials))
+    return Frame.fit(Portions.of(means, np.zeros(len(means))), data.y, link, likelihood.exposure(means, data.trials))

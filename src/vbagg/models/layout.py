@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from vbagg.bags import Bags
-from vbagg.chunks import PASSES, PASSES_OF_A_SEARCH, SHAPE_COST, Chunk, Groups, make_chunks, uniform_residual
+from vbagg.chunks import (
+    PASSES,
+    PASSES_OF_A_SEARCH,
+    SHAPE_COST,
+    Batch,
+    Groups,
+    block_numbers,
+    make_chunk,
+    plan_batches,
+    uniform_residual,
+)
 from vbagg.elbo import Spec
+from vbagg.held import Division, Held
 from vbagg.inference import Problem, Traits
 from vbagg.inference.problem import LONG
+from vbagg.inference.sums import Sums
+from vbagg.likelihoods.base import Facts
+from vbagg.models.frame import Frame
 from vbagg.models.setup import TrainingData
-from vbagg.representatives import NUMBERS, Representation, Representatives
+from vbagg.portions import Source
+from vbagg.representatives import (
+    NUMBERS,
+    Numbers,
+    Representation,
+    first_representatives,
+    joined,
+    representative_bags,
+)
 
 
 @dataclass(frozen=True)
@@ -50,54 +72,109 @@ class Layout:
 
     def problem(self, spec: Spec, data: TrainingData, landmarks: tuple[Any, ...]) -> Problem:
         """The problem of a fit, with representatives of the bags where a search would gain by them."""
-        bags, known = data.frame.standardised(data.bags, data.offset)
-        chosen = self._representatives(bags, known)
-        passes = PASSES_OF_A_SEARCH if chosen is None else PASSES
-        problem = Problem(spec, self._chunks(data, bags, known, self.residual, passes), landmarks, self.memory)
-        if chosen is not None:
-            pairs = "exact" if self.residual == "exact" else "auto"
-
-            def search_among(few: Representation) -> Problem:
-                chunks = self._chunks(data, few.bags, few.known, pairs, PASSES_OF_A_SEARCH, few.groups)
-                return Problem(spec, chunks, landmarks, self.memory)
-
-            problem.represent(chosen, search_among)
+        build = _Build(self, spec, data)
+        sizes, number = data.outline.sizes, most(self.representatives)
+        if number is None or not self._worth_representing(sizes, number):
+            return build.all(PASSES_OF_A_SEARCH)
+        problem = build.all(PASSES)
+        if self.representatives == "auto":
+            first = build.few(None)
+            found = first.division.join(first.sums.each(Sums.sizes))
+            problem.represent(Numbers.needed(sizes, found), build.few, first)
+        else:
+            numbers = Numbers(sizes, np.full(len(sizes), number), fixed=True)
+            problem.represent(numbers, build.few, build.few(numbers.number))
         return problem
 
-    def _chunks(
-        self,
-        data: TrainingData,
-        bags: Bags,
-        known: np.ndarray,
-        residual: str,
-        passes: int,
-        groups: Groups | None = None,
-    ) -> list[Chunk]:
-        return make_chunks(
-            bags,
-            data.y,
-            data.facts,
-            known,
-            residual,
-            random_state=self.random_state,
-            n_columns=self.n_columns,
-            tiled=self.tiled,
-            precision=np.float32 if self.single else np.float64,
-            passes=passes,
-            groups=groups,
-        )
+    def plan(self, sizes: np.ndarray, residual: str, passes: int, block: np.ndarray) -> list[Batch]:
+        """Chunks of bags of these sizes."""
+        return plan_batches(sizes, residual, n_columns=self.n_columns, tiled=self.tiled, passes=passes, block=block)
 
-    def _representatives(self, bags: Bags, known: np.ndarray) -> Representatives | None:
-        """Individuals that stand for the bags while parameters are searched for; None where that would save little."""
-        number = most(self.representatives)
-        if number is None:
-            return None
-        fixed = None if self.representatives == "auto" else number
-        long = bool((bags.sizes > number).any())
-        if fixed is None and not long:
-            possible = np.maximum(bags.sizes - NUMBERS[0], 0).sum()
-            long = possible * self.n_columns**2 * PASSES_OF_A_SEARCH > SHAPE_COST
-        return Representatives(bags, known, fixed) if long else None
+    def _worth_representing(self, sizes: np.ndarray, number: int) -> bool:
+        """Whether individuals that stand for the bags would save much while parameters are searched for."""
+        if (sizes > number).any() or self.representatives != "auto":
+            return bool((sizes > number).any())
+        possible = np.maximum(sizes - NUMBERS[0], 0).sum()
+        return bool(possible * self.n_columns**2 * PASSES_OF_A_SEARCH > SHAPE_COST)
+
+
+@dataclass(frozen=True)
+class _Build:
+    """Problems of one fit. Their chunks are those of one process, however the data are divided."""
+
+    layout: Layout
+    spec: Spec
+    data: TrainingData
+
+    def all(self, passes: int) -> Problem:
+        """With all individuals."""
+        portions, layout = self.data.portions, self.layout
+        batches = layout.plan(portions.outline.sizes, layout.residual, passes, portions.block)
+        own = self._parts(portions.division, batches)
+        sums = portions.held.made(_all, layout, self.spec, self.data.frame, own=own)
+        return self._problem(sums, portions.division)
+
+    def few(self, number: np.ndarray | None) -> Problem:
+        """With so many (b) representatives of each bag, or as many as it seems to need."""
+        portions, layout = self.data.portions, self.layout
+        numbers = [None] * len(portions.held) if number is None else portions.division.split(number)
+        found = joined(portions.held.each(_representatives, self.data.frame, own=numbers))
+        sizes = found.bags.sizes
+        block = block_numbers(sizes)
+        residual = "exact" if layout.residual == "exact" else "auto"
+        batches = layout.plan(sizes, residual, PASSES_OF_A_SEARCH, block)
+        spans = portions.held.spans(block)
+        division = Division(tuple(np.arange(*span) for span in spans))
+        held = portions.held.hold([found.between(*span) for span in spans])
+        return self._problem(held.made(_few, layout, self.spec, own=self._parts(division, batches)), division)
+
+    def _problem(self, sums: Held[Sums], division: Division) -> Problem:
+        size = float(np.sum(np.abs(self.data.y)))
+        return Problem(self.spec, sums, division, self.layout.n_columns, size, self.layout.single)
+
+    def _parts(self, division: Division, batches: list[Batch]) -> list[_Part]:
+        """Outputs and chunks of each run of bags."""
+        parts = []
+        for own in division.positions:
+            facts = {name: values[own] for name, values in self.data.facts.items()}
+            inside = [batch for batch in batches if own[0] <= batch.positions[0] <= own[-1]]
+            moved = [replace(batch, positions=batch.positions - own[0]) for batch in inside]
+            parts.append(_Part(self.data.y[own], facts, moved))
+        return parts
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Outputs of some bags, what the likelihood knows of them, and their chunks."""
+
+    y: np.ndarray
+    facts: Facts
+    batches: list[Batch]
+
+    def sums(self, layout: Layout, spec: Spec, bags: Bags, known: np.ndarray, groups: Groups | None = None) -> Sums:
+        """Over these bags, in standard units."""
+        precision = np.float32 if layout.single else np.float64
+        chunks = [
+            make_chunk(bags, batch, self.y, self.facts, known, layout.random_state, precision, groups)
+            for batch in self.batches
+        ]
+        return Sums(spec, chunks, layout.n_columns, layout.memory)
+
+
+def _all(source: Source, layout: Layout, spec: Spec, frame: Frame, part: _Part) -> Sums:
+    """Sums over all individuals of a portion."""
+    return part.sums(layout, spec, *frame.standardised(*source.load()))
+
+
+def _representatives(source: Source, frame: Frame, number: np.ndarray | None) -> Representation:
+    """So many representatives of each bag of a portion, or as many as it seems to need."""
+    bags, known = frame.standardised(*source.load())
+    return first_representatives(bags, known) if number is None else representative_bags(bags, known, number)
+
+
+def _few(found: Representation, layout: Layout, spec: Spec, part: _Part) -> Sums:
+    """Sums over representatives."""
+    return part.sums(layout, spec, found.bags, found.known, found.groups)
 
 
 def most(representatives: Any) -> int | None:

@@ -11,6 +11,7 @@ import jax
 from vbagg.chunks import Chunk
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import feature_count
+from vbagg.held import Here
 from vbagg.inference import Fit, Inference, Task, Validator, average
 from vbagg.kernels import Kernel, Prior
 from vbagg.likelihoods.base import Likelihood
@@ -49,28 +50,29 @@ class Learnt:
 
     fitted: Fitted
     fit: Fit
-    chunks: list[Chunk]
+    chunks: list[Chunk] | None
+    """None where they are on workers."""
 
 
 class Learning:
     """One fit: the model of these data, its arrays, and where a search may begin."""
 
     def __init__(self, choices: Choices, data: TrainingData) -> None:
-        likelihood, bags = choices.likelihood, data.bags
-        kernel = choices.kernel or setup.default_kernel(bags, with_individual_effect=likelihood.individual_effect)
-        components, learn_landmarks = setup.resolve_components(kernel, choices.landmarks, bags)
+        likelihood, outline = choices.likelihood, data.outline
+        kernel = choices.kernel or setup.default_kernel(outline, with_individual_effect=likelihood.individual_effect)
+        components, learn_landmarks = setup.resolve_components(kernel, choices.landmarks, outline)
         self.components, data = setup.on_surfaces(components, data, choices.random_state)
         self.choices, self.data = choices, data
         self.spec: Spec = setup.make_spec(self.components, likelihood, choices.link, choices.approximation)
         self.log_prior = make_log_prior(self.components, choices.priors, likelihood, choices.link)
         seed, scaler = choices.random_state, data.frame.scaler
-        self.start: Parameters = setup.start_parameters(self.spec, choices.landmarks, bags, scaler, seed)
+        self.start: Parameters = setup.start_parameters(self.spec, choices.landmarks, data.portions, scaler, seed)
         self.trainable = setup.trainable(self.components, self.start, learn_landmarks)
         self.layout = Layout.of(
             choices.inference.traits,
             self.spec.approximation,
             choices.residual,
-            bags.sizes,
+            outline.sizes,
             feature_count(self.start.landmarks, self.spec.feature_map),
             choices.memory,
             seed,
@@ -86,9 +88,9 @@ class Learning:
         members, fit, note = self._averaged(task, fit)
         residual_sd, noise_sd = fit.spreads or problem.at(fit.parameters, fit.jitter).spreads(fit.posterior)
         learnt = self.spec.likelihood.in_users_units(fit.parameters.likelihood, 1.0)
-        notes = (*notes_on_data(self.spec.likelihood, self.components, self.data.bags, self.data.y, learnt), *note)
+        notes = (*notes_on_data(self.spec.likelihood, self.components, self.data.outline, self.data.y, learnt), *note)
         fit = replace(fit, status=replace(fit.status, notes=notes, residual_sd=residual_sd, noise_sd=noise_sd))
-        return Learnt(self._fitted(fit, members), fit, problem.chunks)
+        return Learnt(self._fitted(fit, members), fit, problem.chunks if isinstance(problem.sums, Here) else None)
 
     def _averaged(self, task: Task, fit: Fit) -> tuple[Sequence[tuple[float, Fit]], Fit, tuple[str, ...]]:
         """Members of the average, the fit with what its status says of them, and a note where there are none."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vbagg.bags import Bags
+from vbagg.bags import BagTable
 from vbagg.kernels import Kernel, White
 from vbagg.likelihoods.base import Likelihood
 
@@ -17,7 +17,7 @@ ALIKE = 0.3
 
 
 def notes_on_data(
-    likelihood: Likelihood, components: tuple[Kernel, ...], bags: Bags, y: np.ndarray, learnt: dict[str, float]
+    likelihood: Likelihood, components: tuple[Kernel, ...], bags: BagTable, y: np.ndarray, learnt: dict[str, float]
 ) -> Iterator[str]:
     """Sentences about what the data cannot tell, or the model should not claim."""
     has_effect = likelihood.effect_spread(learnt) > 0

@@ -53,7 +53,7 @@ class Nystrom(PointModel):
     ) -> tuple[LatentFunction, Parameters, Parameters, LogPrior]:
         components, learn_landmarks = setup.resolve_components(self.kernel, self.landmarks, data.bags)
         spec = setup.make_spec(components, likelihood, data.frame.link, "matched")
-        start = setup.start_parameters(spec, self.landmarks, data.bags, data.frame.scaler, self.random_state)
+        start = setup.start_parameters(spec, self.landmarks, data.portions, data.frame.scaler, self.random_state)
         return (
             LandmarkFunction(spec.feature_map),
             start,

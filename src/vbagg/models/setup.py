@@ -4,32 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import jax
 import numpy as np
 
 from vbagg import kernels
-from vbagg.bags import Bags
+from vbagg.bags import Bags, BagTable
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import FeatureMap
 from vbagg.geodesic import GeodesicChart
 from vbagg.kernels import Kernel
-from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks
+from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks, representatives
 from vbagg.likelihoods.base import Facts, Likelihood
 from vbagg.links import Link
 from vbagg.models.base import FittedState
 from vbagg.models.frame import Frame, check_is_bags, drop_inert
 from vbagg.observed import Observed
+from vbagg.portions import Outline, Portions, Sample
 from vbagg.scaling import Scaler
+from vbagg.stored import StoredBags
 
 LITTLE_NOISE, SHORT = 10.0, 0.25
 """By what noise is divided and length-scales are multiplied in the start that explains totals without noise."""
 RESIDUALS = ("auto", "exact", "diagonal", "subset")
 
 
-def default_kernel(bags: Bags, with_individual_effect: bool = False) -> Kernel:
+def default_kernel(bags: Bags | Outline, with_individual_effect: bool = False) -> Kernel:
     """Linear and ARD terms on the covariates, Matern 3/2 on coordinate columns, perhaps an effect of individuals."""
     covariates = tuple(i for i in range(bags.n_features) if i not in bags.coordinates)
     parts: list[Kernel] = []
@@ -44,32 +45,58 @@ def default_kernel(bags: Bags, with_individual_effect: bool = False) -> Kernel:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Checked data of a fit: bags without zero-weight rows, their outputs, and the units to learn in."""
+    """Checked data of a fit: portions of bags without zero-weight rows, outputs, and the units to learn in."""
 
-    bags: Bags
-    offset: np.ndarray
+    portions: Portions
     y: np.ndarray
     trials: np.ndarray | None
     facts: Facts
     """What the likelihood knows of each bag, in the units of training."""
     frame: Frame
 
-    @cached_property
+    @property
+    def outline(self) -> Outline:
+        """What is known of all bags."""
+        return self.portions.outline
+
+    @property
     def observed(self) -> Observed:
         """By which predictions recognise these bags."""
-        return Observed.of(self.bags, self.offset, self.y, self.facts)
+        outline = self.outline
+        return Observed(tuple(outline.labels.tolist()), outline.fingerprints, self.y, self.facts)
+
+    @property
+    def bags(self) -> Bags:
+        """All bags, where they are in this process."""
+        return self.portions.only.bags
+
+    @property
+    def offset(self) -> np.ndarray:
+        """Known term of `f` of their rows."""
+        return self.portions.only.offset
 
 
-def training_data(bags: Any, y: Any, trials: Any, offset: Any, likelihood: Likelihood, link: Link) -> TrainingData:
-    """Check what `fit` was given."""
-    check_is_bags(bags)
+def training_data(
+    bags: Any, y: Any, trials: Any, offset: Any, likelihood: Likelihood, link: Link, client: Any = None
+) -> TrainingData:
+    """Check what `fit` was given; with a `client` of Dask its workers hold the individuals."""
+    if isinstance(bags, StoredBags):
+        bags = bags if client is not None else Bags(**bags.rows().read())
+    else:
+        check_is_bags(bags)
     if len(bags) < 2:
         raise ValueError(f"`bags` must hold at least 2 bags; got {len(bags)}. One total says nothing of variation.")
-    used, rows_offset = drop_inert(bags, offset)
-    values, n_trials = check_outputs(used, y, trials, likelihood)
-    frame = Frame.fit(used, values, link, likelihood.exposure(used, n_trials))
-    facts = likelihood.facts(used, n_trials, frame.rate_scale)
-    return TrainingData(used, rows_offset, values, n_trials, facts, frame)
+    if client is None:
+        portions = Portions.of(*drop_inert(bags, offset))
+    else:
+        from vbagg.cluster import portions_on
+
+        portions = portions_on(client, bags, offset)
+    outline = portions.outline
+    values, n_trials = check_outputs(outline, y, trials, likelihood)
+    frame = Frame.fit(portions, values, link, likelihood.exposure(outline, n_trials))
+    facts = likelihood.facts(outline, n_trials, frame.rate_scale)
+    return TrainingData(portions, values, n_trials, facts, frame)
 
 
 def held_out_score(
@@ -100,7 +127,7 @@ def held_out_score(
     return score
 
 
-def resolve_components(kernel: Kernel | None, landmarks: Any, bags: Bags) -> tuple[tuple[Kernel, ...], bool]:
+def resolve_components(kernel: Kernel | None, landmarks: Any, bags: Bags | Outline) -> tuple[tuple[Kernel, ...], bool]:
     """Additive components of the user's or the default kernel on these columns, and whether landmarks are learnt."""
     check_kernel(kernel)
     options = landmarks if isinstance(landmarks, Landmarks) else Landmarks()
@@ -115,10 +142,10 @@ def on_surfaces(
     graphs = {leaf for component in components for leaf in component._leaves() if isinstance(leaf, kernels.Graph)}
     if not graphs:
         return components, data
-    bags, scaler = data.bags, data.frame.scaler
-    standard, placed = scaler.forward(bags.X), {}
+    scaler, sample = data.frame.scaler, data.portions.sample(random_state)
+    standard, placed = scaler.forward(sample.X), {}
     for leaf in sorted(graphs, key=repr):
-        rows = (standard, leaf.source, bags.weight, bags.bag)
+        rows = (standard, leaf.source, sample.share)
         chart = GeodesicChart.fit(*rows, leaf.neighbours, leaf.dimensions, random_state)
         first = len(scaler.scale)
         placed[leaf] = leaf.on_coordinates(range(first, first + chart.dimensions))
@@ -133,7 +160,7 @@ def check_kernel(kernel: Any) -> None:
         raise TypeError(f"`kernel` must be a kernel such as vbagg.kernels.RBF(), or None; got {kernel!r}.")
 
 
-def check_outputs(bags: Bags, y: Any, trials: Any, likelihood: Likelihood) -> tuple[np.ndarray, np.ndarray | None]:
+def check_outputs(bags: BagTable, y: Any, trials: Any, likelihood: Likelihood) -> tuple[np.ndarray, np.ndarray | None]:
     """Outputs and trials in label order, refused if the likelihood cannot have produced them."""
     values, n_trials = bags.align(y, "y"), _aligned_trials(bags, trials, likelihood)
     likelihood.check_outputs(values, bags.labels, n_trials)
@@ -145,18 +172,23 @@ def predictive_facts(bags: Bags, likelihood: Likelihood, trials: Any) -> Facts:
     return likelihood.facts(bags.drop_zero_weight(), _aligned_trials(bags, trials, likelihood))
 
 
-def _aligned_trials(bags: Bags, trials: Any, likelihood: Likelihood) -> np.ndarray | None:
+def _aligned_trials(bags: BagTable, trials: Any, likelihood: Likelihood) -> np.ndarray | None:
     likelihood.check_trials(trials)
     return None if trials is None else bags.align(trials, "trials")
 
 
-def start_parameters(spec: Spec, landmarks: Any, bags: Bags, scaler: Scaler, random_state: int) -> Parameters:
+def start_parameters(spec: Spec, landmarks: Any, portions: Portions, scaler: Scaler, random_state: int) -> Parameters:
     """Starting values of all that is learnt, in standard units."""
-    scaled = bags.with_arrays(X=scaler.forward(bags.X))
+    sample = portions.sample(random_state)
+    sample = sample._replace(X=scaler.forward(sample.X))
     components = spec.feature_map.components
     share = spec.link.typical_variance / max(1, sum(c.needs_landmarks for c in components))
-    log_params = tuple(component.initial_log_parameters(scaled.X, share) for component in components)
-    chosen = component_landmarks(components, log_params, landmarks, scaled, scaler, random_state)
+    log_params = tuple(component.initial_log_parameters(sample.X, share) for component in components)
+
+    def medoids(columns: list[int]) -> np.ndarray:
+        return np.unique(np.concatenate(portions.each(_medoids, scaler, columns)), axis=0)
+
+    chosen = component_landmarks(components, log_params, landmarks, sample, medoids, scaler, random_state)
     likelihood = {name: np.log(prior.median) for name, prior in spec.likelihood.priors().items()}
     return Parameters(log_params, likelihood, chosen)
 
@@ -165,11 +197,15 @@ def component_landmarks(
     components: Sequence[Kernel],
     log_params: Sequence[Any],
     choice: Any,
-    bags: Bags,
+    sample: Sample,
+    medoids: Callable[[list[int]], np.ndarray],
     scaler: Scaler,
     random_state: int,
 ) -> tuple[np.ndarray | None, ...]:
-    """Landmarks of each additive component in its own columns, in standard units; None for exact features."""
+    """Landmarks of each additive component in its own columns, in standard units; None for exact features.
+
+    `sample` is in standard units; `medoids` gives one individual of each bag by its columns.
+    """
     needing = [i for i, component in enumerate(components) if component.needs_landmarks]
     per_component = isinstance(choice, list | tuple)
     if per_component and len(choice) not in (len(needing), len(components)):
@@ -188,17 +224,25 @@ def component_landmarks(
             found[i] = (user - scaler.centre[columns]) / scaler.scale[columns]
             continue
         option = own if isinstance(own, Landmarks) else Landmarks(number=own)
+        if option.method == "per-bag":
+            found[i] = medoids(columns)
+            continue
         found[i] = choose_landmarks(
-            bags.X[:, columns],
-            bags.weight,
+            sample.X[:, columns],
+            sample.share,
             option.number,
             option.method,
             random_state,
-            bag=bags.bag,
             kernel=components[i],
             log_params=log_params[i],
+            n_bags=sample.n_bags,
         )
     return tuple(found)
+
+
+def _medoids(bags: Bags, scaler: Scaler, columns: list[int]) -> np.ndarray:
+    """The individual of each bag that is nearest to its mean, in standard units."""
+    return representatives(scaler.forward(bags.X)[:, columns], bags.weight, bags.bag)
 
 
 def starting_points(start: Parameters, components: Sequence[Kernel]) -> list[Parameters]:

@@ -108,13 +108,14 @@ class VBAgg(BagModel):
         validation: tuple[Bags, Any] | None = None,
         progress: bool | Report | None = None,
         early_stop: tuple[Bags, Any] | None = None,
+        client: Any = None,
     ) -> Self:
         """Learn from bag outputs.
 
         Parameters
         ----------
         bags
-            The individuals of each bag.
+            The individuals of each bag; also from `Bags.from_parquet`.
         y
             Output of each bag: an array in the order of `bags.labels`, or a Series by label.
         trials
@@ -127,9 +128,12 @@ class VBAgg(BagModel):
             None, True, False or a function of one dict per evaluation.
         early_stop
             `(bags, y)` held out: decides when `adam` stops.
+        client
+            A `distributed.Client` of Dask, whose workers then hold the individuals and do the work; the result is the
+            same. Bags from `Bags.from_parquet` are read by the workers and never by this process.
         """
         choices = self._choices()
-        data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link)
+        data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link, client)
         with reporting(progress, "vbagg") as report:
             learnt = learn(choices, data, report, validation, early_stop)
         fit = learnt.fit
@@ -266,14 +270,17 @@ class VBAgg(BagModel):
         """ELBO of the fit by Monte Carlo with a control variate (512 fixed draws); comparable between models."""
         self._checked()
         if self._elbo_mc is None:
-            if self._training is None:
-                raise AttributeError("elbo_mc_ needs the training data, which a model from a file does not hold.")
+            if self._training is None or self._training.chunks is None:
+                raise AttributeError(
+                    "elbo_mc_ needs the training data in this process, which a model from a file or from workers"
+                    " does not hold."
+                )
             best, training, spec = self._training.fit, self._training.chunks, self._best.spec
             if not spec.likelihood.exact:
                 spec = replace(spec, approximation="montecarlo", n_draws=512)
             with jax.enable_x64(True):
                 chunks = [replace(chunk, X=np.asarray(chunk.X, np.float64)) for chunk in training]
-                problem = Problem(spec, chunks, best.parameters.landmarks, 0.0)
+                problem = Problem.here(spec, chunks, best.parameters.landmarks, 0.0)
                 self._elbo_mc = problem.at(best.parameters, best.jitter).elbo(best.q)
         return self._elbo_mc
 

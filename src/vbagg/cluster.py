@@ -1,0 +1,236 @@
+"""Dask: objects that live on the workers of a cluster, and workers on this machine.
+
+What a worker holds is made of where its data lie and of arguments that are sent to it, so that Dask makes it anew on
+another worker when one dies: the result is the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+from uuid import uuid4
+
+import jax
+import numpy as np
+
+from vbagg.bags import Bags
+from vbagg.chunks import block_numbers
+from vbagg.errors import ClusterError
+from vbagg.held import Division, Held, Here
+from vbagg.models.frame import drop_inert
+from vbagg.portions import Outline, Portion, Portions, StoredPortion, outline_of
+from vbagg.stored import StoredBags
+from vbagg.threads import at_most, one_blas_thread, processors
+
+PACKAGES = ("vbagg", "jax", "numpy", "scipy", "dask", "distributed")
+"""Whose versions must be the same on workers."""
+EXTRA = "`pip install vbagg[cluster]`"
+
+
+class OnWorkers(Held[Any]):
+    """Objects on workers, or small ones here that say where to find them.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client`.
+    things
+        Futures, or objects that are sent along.
+    """
+
+    def __init__(self, client: Any, things: Sequence[Any]) -> None:
+        self.client, self.things = client, list(things)
+
+    def __len__(self) -> int:
+        return len(self.things)
+
+    def each(self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None) -> list[Any]:  # noqa: D102
+        futures = self._submitted(function, arguments, own)
+        with clear_errors(self.client):
+            return self.client.gather(futures)
+
+    def made(self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None) -> OnWorkers:  # noqa: D102
+        from distributed import wait
+
+        futures = self._submitted(function, arguments, own)
+        with clear_errors(self.client):
+            wait(futures)
+            for future in futures:
+                if future.status == "error":
+                    future.result()
+        return OnWorkers(self.client, futures)
+
+    def hold(self, objects: Sequence[Any]) -> Held[Any]:
+        """Other objects, which go through the scheduler: it sends them again when a worker dies. One stays here."""
+        return Here(objects) if len(objects) == 1 else OnWorkers(self.client, objects)
+
+    def spans(self, block: np.ndarray) -> list[tuple[int, int]]:
+        """Runs of as many blocks for each worker, or of one less."""
+        with clear_errors(self.client):
+            workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
+        groups = np.array_split(np.arange(block.max() + 1), min(workers, block.max() + 1))
+        edges = [*(int(np.searchsorted(block, group[0])) for group in groups), len(block)]
+        return list(pairwise(edges))
+
+    def _submitted(self, function: Any, arguments: tuple[Any, ...], own: Sequence[Any] | None) -> list[Any]:
+        last = [()] * len(self) if own is None else [(one,) for one in own]
+        with clear_errors(self.client):
+            return [
+                self.client.submit(on_worker, function, thing, *arguments, *more, key=f"vbagg-{uuid4().hex}")
+                for thing, more in zip(self.things, last, strict=True)
+            ]
+
+
+def on_worker(function: Callable[..., Any], thing: Any, *arguments: Any) -> Any:
+    """Run a function as a fit does, with the threads that the worker has."""
+    from distributed import get_worker
+
+    with at_most(get_worker().state.nthreads), jax.enable_x64(True), one_blas_thread():
+        return function(thing, *arguments)
+
+
+def portions_on(client: Any, bags: Bags | StoredBags, offset: Any = None) -> Portions:
+    """Bags divided among the workers of a cluster: one portion each, of about as many rows."""
+    require_client(client)
+    require_same_versions(client)
+    workers = OnWorkers(client, ())
+    if isinstance(bags, StoredBags):
+        if offset is not None:
+            raise ValueError("`offset` goes with bags in this process, not with stored ones.")
+        block = block_numbers(bags.sizes)
+        return _joined(workers.hold([StoredPortion(bags.rows(*span)) for span in workers.spans(block)]), block)
+    used, rows_offset = drop_inert(bags, offset)
+    block = block_numbers(used.sizes)
+    here = [_cut(used, rows_offset, *span) for span in workers.spans(block)]
+    return _joined(workers.hold(here).made(Portion.load), block)
+
+
+def _cut(bags: Bags, offset: np.ndarray, first: int, last: int) -> Portion:
+    return Portion(bags[first:last], offset[bags.starts[first] : bags.starts[last]])
+
+
+def _joined(held: Held[Any], block: np.ndarray) -> Portions:
+    """Portions whose bags follow each other."""
+    outlines = held.each(outline_of)
+    names = outlines[0].feature_names
+    arrays = ("labels", "sizes", "weights", "squares", "fingerprints")
+    joined = {name: np.concatenate([getattr(own, name) for own in outlines]) for name in arrays}
+    outline = Outline(**joined, feature_names=names, named=outlines[0].named, coordinates=outlines[0].coordinates)
+    ends = np.cumsum([len(own) for own in outlines])
+    positions = tuple(np.arange(end - len(own), end) for own, end in zip(outlines, ends, strict=True))
+    return Portions(held, Division(positions), outline, block)
+
+
+def require_client(client: Any) -> None:
+    """Refuse anything but a connected client of Dask."""
+    distributed = require_dask("`client`")
+    if not isinstance(client, distributed.Client) or client.asynchronous:
+        raise TypeError(f"`client` must be a distributed.Client that waits for results; got {type(client).__name__}.")
+    if client.status != "running":
+        raise ClusterError(
+            f"`client` must be connected to a scheduler; its status is {client.status!r}. Make a new one."
+        )
+    with clear_errors(client):
+        if not client.scheduler_info(n_workers=-1)["workers"]:
+            raise ClusterError(f"The cluster at {client.scheduler.address} has no workers. Add some first.")
+
+
+def require_dask(what: str) -> Any:
+    """The package, or an error that says what needs it."""
+    try:
+        import distributed
+    except ImportError:
+        raise ImportError(f"{what} needs Dask, which is not installed: {EXTRA}.") from None
+    return distributed
+
+
+def require_same_versions(client: Any) -> None:
+    """Refuse workers that have other versions of packages than this process, or of Python."""
+    own = _versions()
+    with clear_errors(client):
+        found = client.run(_versions)
+    for worker, versions in found.items():
+        other = [f"{name} {versions[name]} instead of {own[name]}" for name in own if versions[name] != own[name]]
+        if other:
+            raise ClusterError(
+                f"Workers must have the same packages as this process; {worker} has {', '.join(other)}."
+                " Install the same environment on all of them."
+            )
+
+
+def _versions() -> dict[str, str]:
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    def found(name: str) -> str:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return "none"
+
+    return {"Python": platform.python_version()} | {name: found(name) for name in PACKAGES}
+
+
+@contextmanager
+def clear_errors(client: Any) -> Iterator[None]:
+    """Say in words that a cluster is gone or that workers keep dying."""
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    try:
+        yield
+    except KilledWorker as error:
+        raise ClusterError(
+            f"The same piece of work was on several workers when they died (the last: {error.last_worker}). Most likely"
+            " they have too little memory: use more workers, or workers with more memory."
+        ) from error
+    except Exception as error:
+        if client.status == "running" and not isinstance(error, CancelledError | CommClosedError):
+            raise
+        raise ClusterError(
+            f"The connection to the scheduler was lost ({type(error).__name__}). Start the cluster again and"
+            " run the same command: finished stages are kept."
+        ) from error
+
+
+@contextmanager
+def local_cluster(workers: int, threads: int | None = None, memory: str | float = "auto") -> Iterator[Any]:
+    """A client of new workers on this machine, which share its processors evenly and are gone afterwards.
+
+    Parameters
+    ----------
+    workers
+        Number of processes.
+    threads
+        Of each of them; None: as many as there are processors, divided by the number of workers.
+    memory
+        Bytes of each of them, beyond which Dask ends it.
+    """
+    distributed = require_dask("Workers on this machine")
+    import dask
+
+    share = threads or max(1, processors() // workers)
+    counts = dict.fromkeys(("PJRT_NPROC", "NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), share)
+    options = {
+        "distributed.nanny.pre-spawn-environ": counts,
+        "distributed.worker.multiprocessing-method": "spawn",  # a fork after JAX hangs
+        "distributed.worker.daemon": False,
+    }
+    with (
+        dask.config.set(options),
+        distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=share,
+            memory_limit=memory,
+            processes=True,
+            scheduler_kwargs={"dashboard": False},
+            local_directory=os.environ.get("DASK_TEMPORARY_DIRECTORY"),
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client

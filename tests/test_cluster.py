@@ -1,0 +1,125 @@
+"""Fits on the workers of a Dask cluster."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import vbagg
+from vbagg import chunks, cluster
+from vbagg.errors import ClusterError
+
+distributed = pytest.importorskip("distributed", reason="needs Dask: pip install vbagg[cluster]")
+SCRIPT = Path(__file__).parent / "helpers" / "cluster_script.py"
+ONE_THREAD = dict.fromkeys(("PJRT_NPROC", "NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+
+
+def differences(kills: int) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(kills)], env=os.environ | ONE_THREAD, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_workers_find_what_one_process_finds():
+    """From memory, from files, and with a worker killed on the way."""
+    found = differences(kills=1)
+    assert found.pop("kills") == 1
+    assert len(found) == 3
+    assert max(found.values()) < 1e-9
+
+
+@pytest.mark.slow
+def test_twenty_killed_workers_change_nothing():
+    found = differences(kills=20)
+    assert found.pop("kills") == 20
+    assert max(found.values()) < 1e-9
+
+
+@pytest.fixture(scope="module")
+def client():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with cluster.local_cluster(2) as client:
+            yield client
+
+
+@pytest.fixture
+def data(monkeypatch):
+    monkeypatch.setattr(chunks, "BLOCK", 60)
+    return vbagg.datasets.swiss_roll(n_bags=12, mean_size=20, std_size=6, seed=1)
+
+
+def model(**options):
+    return vbagg.VBAgg("poisson", kernel=vbagg.kernels.RBF(), landmarks=8, hyper="point", **options)
+
+
+@pytest.mark.filterwarnings("ignore")
+class TestClient:
+    def test_workers_have_their_share_of_the_processors(self, client):
+        threads = client.run(lambda: (os.environ["PJRT_NPROC"], os.environ["OMP_NUM_THREADS"]))
+        assert len(threads) == 2
+        share = str(max(1, len(os.sched_getaffinity(0)) // 2))
+        assert set(threads.values()) == {(share, share)}
+
+    def test_data_that_workers_hold_are_not_in_this_process(self, client, data):
+        fitted = model().fit(data.bags, data.y, client=client)
+        assert fitted.posterior(data.bags).mean.shape == (data.bags.n_individuals,)
+        with pytest.raises(AttributeError, match="elbo_mc_ needs the training data in this process"):
+            fitted.elbo_mc_  # noqa: B018
+
+    def test_little_data_stay_here(self, client, data, monkeypatch):
+        monkeypatch.setattr(chunks, "BLOCK", 10_000)
+        fitted = model().fit(data.bags, data.y, client=client)
+        assert fitted.elbo_ == model().fit(data.bags, data.y).elbo_
+        assert np.isfinite(fitted.elbo_mc_)
+
+    def test_adam_needs_one_process(self, client, data):
+        with pytest.raises(ValueError, match="inference 'adam' needs all individuals in one process; 'newton' works"):
+            model(inference="adam").fit(data.bags, data.y, client=client)
+
+    def test_errors_on_workers_are_those_of_one_process(self, client, data):
+        flat = data.bags.with_arrays(X=np.column_stack([data.bags.X[:, :2], np.ones(data.bags.n_individuals)]))
+        with pytest.raises(ValueError, match="Every column must vary; column 'column 2' is constant"):
+            model().fit(flat, data.y, client=client)
+
+    def test_other_versions_are_named_before_work_starts(self, client, data, monkeypatch):
+        own = cluster._versions()
+        monkeypatch.setattr(cluster, "_versions", lambda: own | {"jax": "0.0.1"})
+        monkeypatch.setattr(client, "run", lambda function: {"tcp://there": own, "tcp://other": own | {"jax": "9"}})
+        with pytest.raises(ClusterError, match=r"tcp://there has jax .* instead of 0\.0\.1\. Install the same"):
+            model().fit(data.bags, data.y, client=client)
+
+    def test_anything_but_a_client_is_refused(self, data):
+        with pytest.raises(TypeError, match=r"`client` must be a distributed\.Client .*; got str"):
+            model().fit(data.bags, data.y, client="tcp://somewhere:8786")
+
+    def test_a_lost_scheduler_is_named(self, data):
+        with cluster.local_cluster(2) as own:
+            lost = r"The connection to the scheduler was lost .* Start the cluster again"
+            with pytest.raises(ClusterError, match=lost):
+                model().fit(data.bags, data.y, client=own, progress=lambda entry: own.cluster.close())
+        with pytest.raises(ClusterError, match="`client` must be connected to a scheduler"):
+            model().fit(data.bags, data.y, client=own)
+
+
+def test_what_needs_dask_says_so(monkeypatch, data):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(
+        ImportError, match=r"`client` needs Dask, which is not installed: `pip install vbagg\[cluster\]`"
+    ):
+        model().fit(data.bags, data.y, client=SimpleNamespace())
+
+
+def test_runs_of_blocks_are_divided_evenly():
+    workers = cluster.OnWorkers(SimpleNamespace(scheduler_info=lambda n_workers: {"workers": range(3)}), ())
+    block = np.array([0, 0, 1, 1, 1, 2, 3, 3, 4])
+    assert workers.spans(block) == [(0, 5), (5, 8), (8, 9)]
+    assert workers.spans(np.zeros(4, int)) == [(0, 4)]
