@@ -8,7 +8,7 @@ setup: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -c constraints.txt -e ".[geo,plots,dev]"
+	$(BIN)/pip install -c constraints.txt -e ".[geo,plots,cluster,dev]"
 	touch $@
 
 demo: $(INSTALLED)

@@ -13,6 +13,7 @@ from vbagg.chunks import (
     SUBSET_SIZE,
     TILE,
     Groups,
+    block_numbers,
     gather,
     gather_rows,
     make_chunks,
@@ -72,6 +73,32 @@ def test_batches_hold_every_bag_once_within_the_budget(sizes, residual, max_elem
         assert sizes[batch.positions].max() <= batch.size
         cost = batch.size**2 if batch.residual == "exact" else batch.size
         assert batch.n_bags == 1 or batch.n_bags * cost <= max_elements
+
+
+@given(
+    st.lists(st.integers(1, 2000), min_size=1, max_size=60),
+    st.sampled_from(["auto", "exact", "subset", "diagonal"]),
+    st.integers(1, 3000),
+)
+def test_chunks_of_a_block_are_the_same_whatever_other_blocks_there_are(sizes, residual, rows):
+    """But for their shapes, which all blocks share: the bags of each."""
+    sizes = np.array(sizes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks_module, "BLOCK", rows)
+        block = block_numbers(sizes)
+    assert (np.diff(block) >= 0).all()
+    assert block[0] == 0
+    assert np.unique(block).tolist() == list(range(block.max() + 1))
+    begin = np.cumsum(sizes) - sizes
+    assert all((begin[block == number] // rows == begin[block == number][0] // rows).all() for number in set(block))
+    batches = plan_batches(sizes, residual, 3e4, block=block)
+    assert sorted(np.concatenate([batch.positions for batch in batches])) == list(range(len(sizes)))
+    for batch in batches:
+        assert len(set(block[batch.positions])) == 1
+    kinds: dict[tuple, set[int]] = {}
+    for batch in batches:
+        kinds.setdefault((batch.residual, batch.size, batch.n_tiles is None), set()).add(batch.n_bags)
+    assert all(len(shapes) == 1 for shapes in kinds.values())
 
 
 def test_auto_residual_is_exact_up_to_the_limit():

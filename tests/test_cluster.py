@@ -9,11 +9,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import vbagg
-from vbagg import chunks, cluster
+from vbagg import chunks, cluster, geo
+from vbagg.cli import main
 from vbagg.errors import ClusterError
+from vbagg.geo.country_files import write_country
+from vbagg.validate import cross_validate
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install vbagg[cluster]")
 SCRIPT = Path(__file__).parent / "helpers" / "cluster_script.py"
@@ -97,6 +101,32 @@ class TestClient:
         with pytest.raises(ClusterError, match=r"tcp://there has jax .* instead of 0\.0\.1\. Install the same"):
             model().fit(data.bags, data.y, client=client)
 
+    def test_folds_are_validated_by_workers(self, client, data, tmp_path):
+        models = {"constant": vbagg.Constant("poisson")}
+        told = []
+        arguments = (models, data.bags, data.y, np.arange(12) % 3)
+        found = cross_validate(*arguments, baselines=None, keep=tmp_path, client=client, progress=told.append)
+        expected = cross_validate(*arguments, baselines=None)
+        pd.testing.assert_frame_equal(found.table, expected.table, check_exact=True)
+        assert sorted(entry["finished"] for entry in told) == [0, 1, 2]
+        assert [entry["done"] for entry in told] == [1, 2, 3]
+        told.clear()
+        again = cross_validate(*arguments, baselines=None, keep=tmp_path, client=client, progress=told.append)
+        assert all(entry["kept"] for entry in told)
+        pd.testing.assert_frame_equal(again.table, expected.table, check_exact=True, check_dtype=False)
+
+    def test_a_run_on_workers_is_that_of_one_process(self, client, tmp_path, monkeypatch):
+        country = write_country(tmp_path / "country", scale=0.002, n_districts=24, n_health_areas=5)
+        options = {"polygons": country.districts, "id": "id", "response": "cases", "population": country.population}
+        options |= {"covariate": country.covariates["rainfall"], "landmarks": 8, "folds": 2, "progress": False}
+        monkeypatch.setattr(chunks, "BLOCK", 400)
+        one, many = (geo.run(tmp_path / str(own), client=own, **options) for own in (None, client))
+        assert len(many.prepared().bags().X) > 800
+        assert many.model().elbo_ == pytest.approx(one.model().elbo_, rel=1e-6)
+        assert many.model()._training is None
+        scores = [run.validation().scores().loc["vbagg"].astype(float) for run in (one, many)]
+        pd.testing.assert_series_equal(*scores, rtol=1e-2)
+
     def test_anything_but_a_client_is_refused(self, data):
         with pytest.raises(TypeError, match=r"`client` must be a distributed\.Client .*; got str"):
             model().fit(data.bags, data.y, client="tcp://somewhere:8786")
@@ -116,6 +146,18 @@ def test_what_needs_dask_says_so(monkeypatch, data):
         ImportError, match=r"`client` needs Dask, which is not installed: `pip install vbagg\[cluster\]`"
     ):
         model().fit(data.bags, data.y, client=SimpleNamespace())
+
+
+def test_the_command_line_says_what_is_wrong_with_a_cluster(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 0.5)
+    out = ["--out", str(tmp_path / "out")]
+    assert main(["fit", *out, "--workers", "2", "--cluster", "tcp://127.0.0.1:9"]) == 2
+    assert "--workers starts workers of its own, --cluster uses those of others" in capsys.readouterr().err
+    assert main(["fit", *out, "--cluster", "tcp://127.0.0.1:9"]) == 2
+    assert "No Dask scheduler answers at 'tcp://127.0.0.1:9'" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert main(["fit", *out, "--workers", "2"]) == 2
+    assert "A cluster on this machine needs Dask, which is not installed" in capsys.readouterr().err
 
 
 def test_runs_of_blocks_are_divided_evenly():

@@ -19,7 +19,7 @@ import numpy as np
 from vbagg.bags import Bags
 from vbagg.chunks import block_numbers
 from vbagg.errors import ClusterError
-from vbagg.held import Division, Held, Here
+from vbagg.held import Division, Held
 from vbagg.models.frame import drop_inert
 from vbagg.portions import Outline, Portion, Portions, StoredPortion, outline_of
 from vbagg.stored import StoredBags
@@ -27,6 +27,8 @@ from vbagg.threads import at_most, one_blas_thread, processors
 
 PACKAGES = ("vbagg", "jax", "numpy", "scipy", "dask", "distributed")
 """Whose versions must be the same on workers."""
+SECONDS_TO_ANSWER = 10
+"""That a scheduler has at most when it is first spoken to."""
 EXTRA = "`pip install vbagg[cluster]`"
 
 
@@ -63,9 +65,9 @@ class OnWorkers(Held[Any]):
                     future.result()
         return OnWorkers(self.client, futures)
 
-    def hold(self, objects: Sequence[Any]) -> Held[Any]:
-        """Other objects, which go through the scheduler: it sends them again when a worker dies. One stays here."""
-        return Here(objects) if len(objects) == 1 else OnWorkers(self.client, objects)
+    def hold(self, objects: Sequence[Any]) -> OnWorkers:
+        """Other objects, which go through the scheduler: it sends them again when a worker dies."""
+        return OnWorkers(self.client, objects)
 
     def spans(self, block: np.ndarray) -> list[tuple[int, int]]:
         """Runs of as many blocks for each worker, or of one less."""
@@ -74,6 +76,16 @@ class OnWorkers(Held[Any]):
         groups = np.array_split(np.arange(block.max() + 1), min(workers, block.max() + 1))
         edges = [*(int(np.searchsorted(block, group[0])) for group in groups), len(block)]
         return list(pairwise(edges))
+
+    def ended(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        """Items and `function(object, item)`, with the one object that there is, in the order in which they end."""
+        from distributed import as_completed
+
+        (thing,) = self.things
+        with clear_errors(self.client):
+            futures = {self.client.submit(on_worker, function, thing, item, pure=False): item for item in items}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
 
     def _submitted(self, function: Any, arguments: tuple[Any, ...], own: Sequence[Any] | None) -> list[Any]:
         last = [()] * len(self) if own is None else [(one,) for one in own]
@@ -93,7 +105,7 @@ def on_worker(function: Callable[..., Any], thing: Any, *arguments: Any) -> Any:
 
 
 def portions_on(client: Any, bags: Bags | StoredBags, offset: Any = None) -> Portions:
-    """Bags divided among the workers of a cluster: one portion each, of about as many rows."""
+    """Bags divided among the workers of a cluster: one portion each, of about as many rows. One block stays here."""
     require_client(client)
     require_same_versions(client)
     workers = OnWorkers(client, ())
@@ -101,9 +113,12 @@ def portions_on(client: Any, bags: Bags | StoredBags, offset: Any = None) -> Por
         if offset is not None:
             raise ValueError("`offset` goes with bags in this process, not with stored ones.")
         block = block_numbers(bags.sizes)
-        return _joined(workers.hold([StoredPortion(bags.rows(*span)) for span in workers.spans(block)]), block)
+        stored = [StoredPortion(bags.rows(*span)) for span in workers.spans(block)]
+        return _joined(workers.hold(stored), block) if block[-1] else Portions.of(*stored[0].load())
     used, rows_offset = drop_inert(bags, offset)
     block = block_numbers(used.sizes)
+    if not block[-1]:
+        return Portions.of(used, rows_offset)
     here = [_cut(used, rows_offset, *span) for span in workers.spans(block)]
     return _joined(workers.hold(here).made(Portion.load), block)
 
@@ -112,7 +127,7 @@ def _cut(bags: Bags, offset: np.ndarray, first: int, last: int) -> Portion:
     return Portion(bags[first:last], offset[bags.starts[first] : bags.starts[last]])
 
 
-def _joined(held: Held[Any], block: np.ndarray) -> Portions:
+def _joined(held: OnWorkers, block: np.ndarray) -> Portions:
     """Portions whose bags follow each other."""
     outlines = held.each(outline_of)
     names = outlines[0].feature_names
@@ -199,6 +214,21 @@ def clear_errors(client: Any) -> Iterator[None]:
 
 
 @contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """A client of the scheduler at an address."""
+    distributed = require_dask("A cluster")
+    try:
+        client = distributed.Client(address, timeout=SECONDS_TO_ANSWER)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise ClusterError(
+            f"No Dask scheduler answers at {address!r} ({type(error).__name__}). Start one with `dask scheduler`, or"
+            " correct the address, such as tcp://host:8786."
+        ) from None
+    with client:
+        yield client
+
+
+@contextmanager
 def local_cluster(workers: int, threads: int | None = None, memory: str | float = "auto") -> Iterator[Any]:
     """A client of new workers on this machine, which share its processors evenly and are gone afterwards.
 
@@ -211,7 +241,7 @@ def local_cluster(workers: int, threads: int | None = None, memory: str | float 
     memory
         Bytes of each of them, beyond which Dask ends it.
     """
-    distributed = require_dask("Workers on this machine")
+    distributed = require_dask("A cluster on this machine")
     import dask
 
     share = threads or max(1, processors() // workers)

@@ -107,6 +107,20 @@ def test_effects_are_those_on_means_and_on_sds(small):
     np.testing.assert_allclose(effect[0, n:], 0.5 * white / np.sqrt(variance), rtol=1e-2)
 
 
+def test_points_do_not_depend_on_the_signs_of_axes(rng):
+    """Which rounding decides."""
+    spread, effect = rng.normal(size=(4, 4)), rng.normal(size=(4, 30))
+    turned = _by_effect(spread, effect)
+    np.testing.assert_allclose(turned @ turned.T, spread @ spread.T, rtol=1e-9)
+    for signs_of_axes in ([1, -1, 1, -1], [-1, -1, 1, 1]):
+        other = _by_effect(spread * signs_of_axes, effect)
+        np.testing.assert_allclose(other, turned, rtol=1e-9)
+    curvature = spread @ spread.T + np.eye(4)
+    root = _root(curvature)
+    np.testing.assert_allclose(root, root.T, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(root @ root, np.linalg.inv(curvature), rtol=1e-9)
+
+
 def test_little_work_is_averaged_over_more_members(small, monkeypatch):
     bags, y = small
     model = vbagg.VBAgg("poisson", landmarks=8).fit(bags, y)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 
 from vbagg.cli.options import base_settings, with_settings
 from vbagg.cli.wrong_input import told_in_one_line, warned_in_one_line
+from vbagg.errors import ClusterError
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.settings import combine
 
@@ -21,24 +23,45 @@ Config = Annotated[
     Path | None, typer.Option(help="TOML file with settings; options on the command line come before it.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Do again what is finished.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Fit and validate on so many processes of this machine (needs Dask).")
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="Address of a Dask scheduler whose workers fit and validate, such as tcp://host:8786."),
+]
 Given = dict[str, dict[str, Any]]
 FOLDER = Path("vbagg-out")
 
 
 @with_settings("data", "model", "validation", "maps", "report")
-def run_command(given: Given, out: Out = FOLDER, config: Config = None, force: Force = False) -> int:
+def run_command(
+    given: Given,
+    out: Out = FOLDER,
+    config: Config = None,
+    force: Force = False,
+    workers: Workers = None,
+    cluster: Cluster = None,
+) -> int:
     """Make maps with uncertainty, and a report, from polygons with totals and rasters.
 
     Stages: check, prepare, fit, predict, validate, report. What is finished is skipped, unless its inputs changed.
 
     Exit status: 0 done, 2 wrong input, 130 interrupted.
     """
-    return carry_out_all(given, out, config, force)
+    return carry_out_all(given, out, config, force, workers, cluster)
 
 
-def carry_out_all(given: Given, out: Path, config: Path | None = None, force: bool = False) -> int:
+def carry_out_all(
+    given: Given,
+    out: Path,
+    config: Path | None = None,
+    force: bool = False,
+    workers: int | None = None,
+    cluster: str | None = None,
+) -> int:
     """All stages, the check first."""
-    return _carry_out(None, given, out, config, force)
+    return _carry_out(None, given, out, config, force, workers, cluster)
 
 
 @with_settings("data")
@@ -48,9 +71,16 @@ def prepare_command(given: Given, out: Out = FOLDER, config: Config = None, forc
 
 
 @with_settings("model")
-def fit_command(given: Given, out: Out = FOLDER, config: Config = None, force: Force = False) -> int:
+def fit_command(
+    given: Given,
+    out: Out = FOLDER,
+    config: Config = None,
+    force: Force = False,
+    workers: Workers = None,
+    cluster: Cluster = None,
+) -> int:
     """Learn rates from the totals of a prepared folder."""
-    return _carry_out(("models",), given, out, config, force)
+    return _carry_out(("models",), given, out, config, force, workers, cluster)
 
 
 @with_settings("maps")
@@ -60,9 +90,16 @@ def predict_command(given: Given, out: Out = FOLDER, config: Config = None, forc
 
 
 @with_settings("validation", "model")
-def validate_command(given: Given, out: Out = FOLDER, config: Config = None, force: Force = False) -> int:
+def validate_command(
+    given: Given,
+    out: Out = FOLDER,
+    config: Config = None,
+    force: Force = False,
+    workers: Workers = None,
+    cluster: Cluster = None,
+) -> int:
     """Predict polygons that were left out, and compare with simpler models."""
-    return _carry_out(("validation",), given, out, config, force)
+    return _carry_out(("validation",), given, out, config, force, workers, cluster)
 
 
 @with_settings("report")
@@ -77,6 +114,8 @@ def _carry_out(
     out: Path,
     config: Path | None,
     force: bool,
+    workers: int | None = None,
+    cluster: str | None = None,
 ) -> int:
     """Carry out stages, all if none are named, with the settings given and else those of the file.
 
@@ -87,14 +126,14 @@ def _carry_out(
         base = base_settings(config or (written if written.exists() and names else None))
         settings = combine(base, given, "command line")
     try:
-        with told_in_one_line(ValueError, OSError, ImportError), warned_in_one_line():
+        with told_in_one_line(ValueError, OSError, ImportError, ClusterError), warned_in_one_line():
             from vbagg.workflow.job import carry_out_stages
             from vbagg.workflow.progress import showing
             from vbagg.workflow.stages import STAGES
 
             names = names or tuple(STAGES)
-            with showing() as shown:
-                run = carry_out_stages(settings, out, names, force, shown, _command_line())
+            with _client(workers, cluster) as client, showing() as shown:
+                run = carry_out_stages(settings, out, names, force, shown, _command_line(), client=client)
     except KeyboardInterrupt:
         print(f"Stopped. Finished stages are in {out}; the same command goes on from there.", file=sys.stderr)
         return INTERRUPTED
@@ -103,6 +142,20 @@ def _carry_out(
     for page in run.pages() if "report" in names else ():
         print(f"Open {page} in a browser.")
     return 0
+
+
+@contextmanager
+def _client(workers: int | None, cluster: str | None) -> Iterator[Any]:
+    """A client of new workers or of the cluster at an address; None for neither."""
+    if workers is None and cluster is None:
+        yield None
+        return
+    if workers is not None and cluster is not None:
+        raise ValueError("--workers starts workers of its own, --cluster uses those of others: give one of them.")
+    from vbagg.cluster import connected, local_cluster
+
+    with local_cluster(workers) if workers is not None else connected(str(cluster)) as client:
+        yield client
 
 
 def _command_line() -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 from vbagg.experiments.base import Experiment, Scores, Settings, Task
 from vbagg.experiments.store import BOOKKEEPING, now
+from vbagg.threads import processors
 
 # JAX sizes its pool by the NPROC variables; XLA_FLAGS have no such effect (measured with jax 0.10).
 _THREAD_COUNTS = ("PJRT_NPROC", "NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -161,7 +162,7 @@ def _next_task(waiting: list[Task], experiment: Experiment, worker: _Worker, oth
 @contextmanager
 def _thread_share(jobs: int) -> Iterator[None]:
     """Give processes that start meanwhile their share of the cores; numeric libraries read it when imported."""
-    share = str(max(1, _cores() // jobs))
+    share = str(max(1, processors() // jobs))
     before = {name: os.environ.get(name) for name in _THREAD_COUNTS}
     os.environ.update(dict.fromkeys(_THREAD_COUNTS, share))
     try:
@@ -172,10 +173,6 @@ def _thread_share(jobs: int) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _follow_parent() -> None:

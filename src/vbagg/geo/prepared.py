@@ -33,6 +33,7 @@ from vbagg.geo.agreement import (
 from vbagg.geo.files import appearing, one_line, output_folder
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.stack import Stack
+from vbagg.stored import StoredBags
 
 DOCUMENT, PIXELS, POLYGONS, STACK = "prepared.json", "pixels.parquet", "polygons.gpkg", "stack.tif"
 LAYER = "polygons"
@@ -88,6 +89,10 @@ class Prepared:
     def bags(self) -> Bags:
         """Pixels grouped by polygon, in the order of the polygons; those without any weight are left out."""
         return self._bags
+
+    def stored_bags(self) -> StoredBags:
+        """The same bags in the file of pixels, for workers that read it."""
+        return Bags.from_parquet(self.table.resolve(), ["x", "y", *self.covariates], "polygon")
 
     @cached_property
     def _bags(self) -> Bags:

@@ -20,7 +20,7 @@ from vbagg.chunks import (
     uniform_residual,
 )
 from vbagg.elbo import Spec
-from vbagg.held import Division, Held
+from vbagg.held import Division, Held, Here
 from vbagg.inference import Problem, Traits
 from vbagg.inference.problem import LONG
 from vbagg.inference.sums import Sums
@@ -123,9 +123,11 @@ class _Build:
         block = block_numbers(sizes)
         residual = "exact" if layout.residual == "exact" else "auto"
         batches = layout.plan(sizes, residual, PASSES_OF_A_SEARCH, block)
-        spans = portions.held.spans(block)
+        # passes over one block are too short to be worth the way to a worker
+        spans = portions.held.spans(block) if block[-1] else [(0, len(block))]
         division = Division(tuple(np.arange(*span) for span in spans))
-        held = portions.held.hold([found.between(*span) for span in spans])
+        parts = [found.between(*span) for span in spans]
+        held = portions.held.hold(parts) if block[-1] else Here(parts)
         return self._problem(held.made(_few, layout, self.spec, own=self._parts(division, batches)), division)
 
     def _problem(self, sums: Held[Sums], division: Division) -> Problem:

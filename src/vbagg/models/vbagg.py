@@ -28,6 +28,7 @@ from vbagg.models.learning import Choices, Learnt, learn
 from vbagg.models.predicted import Member
 from vbagg.posterior import Posterior
 from vbagg.progress import Report, reporting
+from vbagg.stored import StoredBags
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +102,7 @@ class VBAgg(BagModel):
 
     def fit(
         self,
-        bags: Bags,
+        bags: Bags | StoredBags,
         y: Any,
         trials: Any = None,
         offset: Any = None,

@@ -56,6 +56,7 @@ def cross_validate(
     baselines: Any = "default",
     per: float | None = None,
     keep: str | os.PathLike[str] | None = None,
+    client: Any = None,
 ) -> Validation:
     """Predict every bag by models that were fitted without its fold.
 
@@ -83,6 +84,8 @@ def cross_validate(
     keep
         Folder for the results of finished folds. Those that it holds of the same models, folds and data are taken, so
         that a validation that was interrupted goes on where it was.
+    client
+        A `distributed.Client` of Dask, whose workers each carry out one fold at a time.
 
     Returns
     -------
@@ -90,22 +93,47 @@ def cross_validate(
         A fit that fails is reported in `failures`, and its bags lack scores of that model.
     """
     task = _check(models, baselines, bags, y, folds, trials, offset)
-    names, results = fold_names(task.folds), []
+    names, results = fold_names(task.folds), dict[Any, FoldResult]()
     kept = None if keep is None else KeptFolds(Path(keep))
     rests_on = "" if kept is None else task.digest()
+    each, of = len(task.models), len(names) * len(task.models)
     with reporting(progress, "validation") as report:
-        for number, fold in enumerate(names):
-            done = {"finished": fold, "done": (number + 1) * len(task.models), "of": len(names) * len(task.models)}
+        for fold in names:
             result = None if kept is None else kept.get(fold, rests_on)
-            if result is None:
-                result = task.run(fold, report, number * len(task.models), done["of"])
-                if kept is not None:
-                    kept.put(result, rests_on)
-                report(done | {"seconds": sum((result.seconds or {}).values())})
-            else:
-                report(done | {"kept": True})
-            results.append(result)
-    return Validation(tuple(results), per)
+            if result is not None:
+                results[fold] = result
+                report({"finished": fold, "done": len(results) * each, "of": of, "kept": True})
+        waiting = [fold for fold in names if fold not in results]
+        for fold, result in _carried_out(task, waiting, client, report, len(results) * each, of):
+            results[fold] = result
+            if kept is not None:
+                kept.put(result, rests_on)
+            seconds = sum((result.seconds or {}).values())
+            report({"finished": fold, "done": len(results) * each, "of": of, "seconds": seconds})
+    return Validation(tuple(results[fold] for fold in names), per)
+
+
+def _carried_out(
+    task: Task, folds: list[Any], client: Any, report: Report, done: int, of: int
+) -> Iterator[tuple[Any, FoldResult]]:
+    """Folds and their results, in the order in which they end."""
+    if client is None or not folds:
+        for number, fold in enumerate(folds):
+            yield fold, task.run(fold, report, done + number * len(task.models), of)
+        return
+    from vbagg.cluster import OnWorkers, require_client, require_same_versions
+
+    require_client(client)
+    require_same_versions(client)
+    yield from OnWorkers(client, [task]).made(_itself).ended(_one_fold, folds)
+
+
+def _itself(task: Task) -> Task:
+    return task
+
+
+def _one_fold(task: Task, fold: Any) -> FoldResult:
+    return task.run(fold, lambda entry: None, 0, 0)
 
 
 def validate_fold(

@@ -27,6 +27,7 @@ def run(
     config: str | os.PathLike[str] | None = None,
     force: bool = False,
     progress: bool = True,
+    client: Any = None,
     **options: Any,
 ) -> Run:
     """Make maps with uncertainty, and a report, from polygons with totals and rasters: `vbagg run` in Python.
@@ -41,6 +42,8 @@ def run(
         Do again what is finished.
     progress
         Show stages and time left on standard error.
+    client
+        A `distributed.Client` of Dask, whose workers fit and validate.
     options
         Those of the command line, with underscores for hyphens: `polygons="districts.gpkg"`, `covariate=["evi.tif"]`.
         In the place of a file of polygons goes a GeoDataFrame, in that of a raster an xarray.DataArray, whose name is
@@ -54,7 +57,7 @@ def run(
     given = Given.of(options, Path(out) / GIVEN)
     settings = from_words(given.words, None if config is None else Path(config))
     with showing(progress) as shown:
-        return carry_out_stages(settings, Path(out), tuple(STAGES), force, shown, given=given)
+        return carry_out_stages(settings, Path(out), tuple(STAGES), force, shown, given=given, client=client)
 
 
 def check(*, config: str | os.PathLike[str] | None = None, **options: Any) -> Findings:
@@ -76,11 +79,12 @@ def carry_out_stages(
     shown: Shown,
     command: str = "",
     given: Given | None = None,
+    client: Any = None,
 ) -> Run:
     """Carry out these stages one after the other, with what was given as objects."""
     folder = RunFolder(out)
     with folder.in_use(), SharedLayout(out) as shared:
-        job = Run(settings, folder, shown.tell, command, shown.step, shared)
+        job = Run(settings, folder, shown.tell, command, shown.step, shared, client)
         if given is not None:
             given.write()
         require_whole(settings)
@@ -90,4 +94,4 @@ def carry_out_stages(
             shown.end(carry_out(job, STAGES[name], force))
             if STAGES[name] is PREPARED:
                 shared.drop()
-    return replace(job, shared=None)
+    return replace(job, shared=None, client=None)

@@ -47,6 +47,8 @@ class Run:
     step: Callable[[str], None] = lambda text: None
     """Takes a part of a stage that is finished, in words."""
     shared: SharedLayout | None = None
+    client: Any = None
+    """Of a Dask cluster, whose workers fit and validate; None for this process."""
 
     def findings(self) -> Findings | None:
         """What the check found, None if it was left out."""

@@ -102,10 +102,16 @@ def make_model(settings: Settings) -> VBAgg:
 
 def _fit(run: Run, folder: Path) -> None:
     prepared = run.prepared()
-    bags = prepared.bags()
+    bags = prepared.bags() if run.client is None else prepared.stored_bags()
     for response in prepared.responses:
         model = make_model(run.settings)
-        model.fit(bags, prepared.y(response), trials=trials_of(run, prepared), progress=_fit_progress(run, response))
+        model.fit(
+            bags,
+            prepared.y(response),
+            trials=trials_of(run, prepared),
+            progress=_fit_progress(run, response),
+            client=run.client,
+        )
         model.save(folder / f"{run.file_name(response)}.vbagg")
         for sentence in (model.status_.message, *model.status_.notes):
             run.folder.log(f"models: {response}: {sentence}")
@@ -171,6 +177,7 @@ def _validate(run: Run, folder: Path) -> None:
             progress=_by_fold(run, response),
             per=run.settings.maps.per,
             keep=run.folder.kept(VALIDATION.name) / run.file_name(response),
+            client=run.client,
         )
         write_validation(validation, folder / run.file_name(response), rate_units(run, prepared, response))
         for note in validation.notes:
