@@ -13,11 +13,14 @@ import pandas as pd
 import pytest
 
 import vbagg
-from vbagg import chunks, cluster, geo
+from vbagg import chunks, cluster
 from vbagg.cli import main
 from vbagg.errors import ClusterError
 from vbagg.geo.country_files import write_country
 from vbagg.validate import cross_validate
+from vbagg.workflow.job import carry_out_stages
+from vbagg.workflow.progress import showing
+from vbagg.workflow.settings import from_words
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install vbagg[cluster]")
 SCRIPT = Path(__file__).parent / "helpers" / "cluster_script.py"
@@ -118,9 +121,14 @@ class TestClient:
     def test_a_run_on_workers_is_that_of_one_process(self, client, tmp_path, monkeypatch):
         country = write_country(tmp_path / "country", scale=0.002, n_districts=24, n_health_areas=5)
         options = {"polygons": country.districts, "id": "id", "response": "cases", "population": country.population}
-        options |= {"covariate": country.covariates["rainfall"], "landmarks": 8, "folds": 2, "progress": False}
+        options |= {"covariate": country.covariates["rainfall"], "landmarks": 8, "folds": 2, "hyper": "point"}
+        settings, stages = from_words(options, None), ("check", "prepared", "models", "validation")
         monkeypatch.setattr(chunks, "BLOCK", 400)
-        one, many = (geo.run(tmp_path / str(own), client=own, **options) for own in (None, client))
+        with showing(False) as shown:
+            one, many = (
+                carry_out_stages(settings, tmp_path / str(number), stages, False, shown, client=own)
+                for number, own in enumerate((None, client))
+            )
         assert len(many.prepared().bags().X) > 800
         assert many.model().elbo_ == pytest.approx(one.model().elbo_, rel=1e-6)
         assert many.model()._training is None

@@ -338,7 +338,7 @@ def test_failures_and_deaths_of_workers_lose_nothing(tmp_path):
 def test_workers_share_the_cores(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "17")
     monkeypatch.delenv("PJRT_NPROC", raising=False)
-    monkeypatch.setattr("vbagg.experiments.workers._cores", lambda: 7)
+    monkeypatch.setattr("vbagg.experiments.workers.processors", lambda: 7)
     table = run_experiment(ThreadsExperiment(), tmp_path, Settings(quick=True, methods=("exact",)), jobs=2)
     assert table["pool"].tolist() == [3, 3]
     assert table["openmp"].tolist() == [3, 3]
