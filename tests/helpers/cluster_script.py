@@ -13,6 +13,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -62,30 +63,36 @@ def main(kills: int) -> None:
     expected = numbers(model().fit(bags, y), frame)
     rng = np.random.default_rng(3)
 
+    def kill(client: Any) -> None:
+        if len(killed) < kills and (kills == 1 or rng.random() < 0.4):
+            workers = list(client.run(os.getpid, on_error="ignore").values())
+            if len(workers) == 2:
+                killed.append(int(rng.choice(workers)))
+                os.kill(killed[-1], signal.SIGKILL)
+
     def difference(fitted: vbagg.VBAgg) -> float:
         return float(np.abs(numbers(fitted, frame) / expected - 1).max())
 
-    found = {}
-    with tempfile.TemporaryDirectory() as folder, local_cluster(2) as client:
+    found: dict[str, float] = {}
+    killed: list[int] = []
+    with tempfile.TemporaryDirectory() as folder:
         frame.to_parquet(Path(folder) / "pixels.parquet", index=False, row_group_size=170)
         stored = vbagg.Bags.from_parquet(Path(folder) / "pixels.parquet")
-        found["from memory"] = difference(model().fit(bags, y, client=client))
-        found["from files"] = difference(model().fit(stored, y, client=client))
-        killed = []
-
-        def kill(entry: dict) -> None:
-            if len(killed) < kills and rng.random() < 0.1 + 0.9 * (kills == 1):
-                pids = list(client.run(os.getpid, on_error="ignore").values())
-                if len(pids) == 2:
-                    killed.append(int(rng.choice(pids)))
-                    os.kill(killed[-1], signal.SIGKILL)
-
-        kept = 0
-        while len(killed) < kills and kept < 30:
-            fitted = model().fit(stored if kept % 2 else bags, y, client=client, progress=kill)
-            found[f"with kills {kept}"] = difference(fitted)
-            kept += 1
-        found["kills"] = len(killed)
+        with local_cluster(2) as client:
+            found["from memory"] = difference(model().fit(bags, y, client=client))
+            found["from files"] = difference(model().fit(stored, y, client=client))
+        while len(killed) < kills and len(found) < 2 + kills:
+            # new workers: Dask does not replace one that dies while it starts
+            with local_cluster(2) as client:
+                found[f"fit {len(found)}"] = difference(
+                    model().fit(
+                        stored if len(found) % 2 else bags,
+                        y,
+                        client=client,
+                        progress=lambda entry, client=client: kill(client),
+                    )
+                )
+    found["kills"] = len(killed)
     print(json.dumps(found))
 
 
