@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,8 @@ from typing import Any
 import numpy as np
 from common import machine, write_json
 
-THREADS = ("PJRT_NPROC", "NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+from vbagg.threads import COUNTS
+
 N_PIXELS = 1_044_683
 
 
@@ -77,9 +79,7 @@ def peak_gb() -> float:
 
 def apart(path: Path, way: int) -> dict[str, Any]:
     """In a process of its own."""
-    import os
-
-    environment = os.environ | (dict.fromkeys(THREADS, "1") if way != 0 else {})
+    environment = os.environ | (dict.fromkeys(COUNTS, "1") if way != 0 else {})
     words = [sys.executable, __file__, "--one", str(path), str(way)]
     done = subprocess.run(words, env=environment, capture_output=True, text=True)
     if done.returncode:

@@ -6,7 +6,6 @@ another worker when one dies: the result is the same.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -23,7 +22,7 @@ from vbagg.held import Division, Held
 from vbagg.models.frame import drop_inert
 from vbagg.portions import Outline, Portion, Portions, StoredPortion, outline_of
 from vbagg.stored import StoredBags
-from vbagg.threads import at_most, one_blas_thread, processors
+from vbagg.threads import COUNTS, at_most, one_blas_thread, processors
 
 PACKAGES = ("vbagg", "jax", "numpy", "scipy", "dask", "distributed")
 """Whose versions must be the same on workers."""
@@ -245,9 +244,8 @@ def local_cluster(workers: int, threads: int | None = None, memory: str | float 
     import dask
 
     share = threads or max(1, processors() // workers)
-    counts = dict.fromkeys(("PJRT_NPROC", "NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), share)
     options = {
-        "distributed.nanny.pre-spawn-environ": counts,
+        "distributed.nanny.pre-spawn-environ": dict.fromkeys(COUNTS, share),
         "distributed.worker.multiprocessing-method": "spawn",  # a fork after JAX hangs
         "distributed.worker.daemon": False,
     }
@@ -259,7 +257,6 @@ def local_cluster(workers: int, threads: int | None = None, memory: str | float 
             memory_limit=memory,
             processes=True,
             scheduler_kwargs={"dashboard": False},
-            local_directory=os.environ.get("DASK_TEMPORARY_DIRECTORY"),
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -19,10 +19,7 @@ from typing import Any
 
 from vbagg.experiments.base import Experiment, Scores, Settings, Task
 from vbagg.experiments.store import BOOKKEEPING, now
-from vbagg.threads import processors
-
-# JAX sizes its pool by the NPROC variables; XLA_FLAGS have no such effect (measured with jax 0.10).
-_THREAD_COUNTS = ("PJRT_NPROC", "NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+from vbagg.threads import COUNTS, processors
 
 
 @dataclass(frozen=True)
@@ -163,8 +160,8 @@ def _next_task(waiting: list[Task], experiment: Experiment, worker: _Worker, oth
 def _thread_share(jobs: int) -> Iterator[None]:
     """Give processes that start meanwhile their share of the cores; numeric libraries read it when imported."""
     share = str(max(1, processors() // jobs))
-    before = {name: os.environ.get(name) for name in _THREAD_COUNTS}
-    os.environ.update(dict.fromkeys(_THREAD_COUNTS, share))
+    before = {name: os.environ.get(name) for name in COUNTS}
+    os.environ.update(dict.fromkeys(COUNTS, share))
     try:
         yield
     finally:

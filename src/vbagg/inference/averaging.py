@@ -149,7 +149,7 @@ def _effects(problem: Problem, spread: np.ndarray, design: np.ndarray, tried: li
 def _by_effect(spread: np.ndarray, effect: np.ndarray) -> np.ndarray:
     """Another root of the same covariance, whose columns are sorted by how much they change `f`.
 
-    Their signs, of which the points depend, are those of their largest entries.
+    Their signs, on which the points depend, are those of their largest entries.
     """
     axes, _, _ = np.linalg.svd(spread.T @ effect, full_matrices=False)
     turned = spread @ axes
