@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
@@ -15,7 +16,7 @@ from vbagg.inference.mode import linearised
 from vbagg.inference.problem import Problem, StagedProblem
 from vbagg.inference.profile import Point, Profile, solve_in_full
 from vbagg.inference.result import Fit, FlatParameters, Status, choose, require_counts
-from vbagg.inference.search import SearchResult, maximise
+from vbagg.inference.search import SearchResult, maximise, maximise_along
 from vbagg.inference.weights import promised_gain
 from vbagg.progress import Report
 from vbagg.representatives import TOLERABLE, total_error
@@ -31,6 +32,8 @@ LATER_STEPS = 12
 ELBO is no measure of the parameters, and the search is given up."""
 SCAN_PRECISION, ROUGH_PRECISION = 2.0, 0.1
 """Nats to which `q` is solved to compare starts, and far from the optimum of the parameters."""
+TOGETHER_TOLERANCE = 1.0
+"""Gain in nats at which parameters of one kind stop moving together, and each begins to move on its own."""
 FINAL_PRECISION = 3e-4, 0.3
 """Nats for each bag, and at most in all, to which the final `q` is solved."""
 ADVICE = (
@@ -88,7 +91,7 @@ class Newton(Inference):
         """Fit from each promising start and keep the best."""
         problem, log_prior, starts = task.problem, task.log_prior, task.starts
         flat = FlatParameters(starts[0], task.trainable)
-        fits: list[Fit] = []
+        searches: list[_Search] = []
         ladder, others = starts[: min(self.starts, LADDER)], starts[LADDER : self.starts]
         profile = Profile(problem.rough or problem, flat, log_prior)
         points = self._promising(profile, ladder)
@@ -97,11 +100,12 @@ class Newton(Inference):
             if not np.isfinite(point.value):
                 continue
             profile = Profile(problem.rough or problem, flat, log_prior, point)
-            if fits:
+            if searches:
                 profile.max_steps = LATER_STEPS
-            search = _Search(problem, profile, task.report, len(fits))
-            fits.append(search.run(point.x, fits, self))
-        return choose(fits, problem, task.validator)
+            search = _Search(problem, profile, task.report, len(searches))
+            search.run(point.x, searches, self)
+            searches.append(search)
+        return choose([search.fit for search in searches], problem, task.validator)
 
     def _promising(self, profile: Profile, starts: list[Parameters]) -> list[Point]:
         """Peaks of the objective along starting length-scales, the best first."""
@@ -133,18 +137,22 @@ class _Search:
     """Whether representatives have been given the residual variance of all individuals."""
     last_error: float = np.inf
     """Sum of the errors of all bags where representatives were last found to be too few."""
+    together: float = -np.inf
+    """The objective reached with numbers of one kind moving together."""
+    fit: Fit = field(init=False)
 
-    def run(self, start: np.ndarray, earlier: list[Fit], options: Newton) -> Fit:
-        def hopeless(value: float, promise: float) -> bool:
-            if not earlier:
-                return False
-            best = max(fit.objective - fit.status.representation_gap for fit in earlier)
-            return value + HOPE * (1.0 + promise) < best or not self._best.solution.converged
+    def run(self, start: np.ndarray, earlier: list[_Search], options: Newton) -> None:
+        """Search from a start, unless it leads where `earlier` searches have been, or cannot be better than these."""
+        fits = [search.fit for search in earlier]
+        best = max((fit.objective - fit.status.representation_gap for fit in fits), default=-np.inf)
+
+        def hopeless(value: float, promise: float, best: float) -> bool:
+            return bool(fits) and (value + HOPE * (1.0 + promise) < best or not self._best.solution.converged)
 
         def known(x: np.ndarray, value: float) -> Fit | None:
             """The earlier fit in whose basin a point lies."""
             nats, distance = SAME_OPTIMUM
-            for fit in earlier:
+            for fit in fits:
                 at, best = self.profile.flat.ravel(fit.parameters), fit.objective - fit.status.representation_gap
                 if 0 < best - value < nats and np.abs(x - at).max() < distance:
                     return fit
@@ -155,22 +163,56 @@ class _Search:
                 self.objective,
                 x,
                 tolerance=tolerance,
-                noise=max(1e-3, 10 * self.profile.problem.noise),
+                noise=self._noise,
                 max_iterations=options.max_iterations,
-                stop=lambda x, value, promise: hopeless(value, promise) or known(x, value) is not None,
+                stop=lambda x, value, promise: hopeless(value, promise, best) or known(x, value) is not None,
                 curvature=curvature,
             )
 
-        result = climb(start, options.tolerance)
+        rivals = max((search.together for search in earlier), default=-np.inf)
+        result = self._together(start, options, lambda x, value, promise: hopeless(value, promise, rivals))
+        if result is None:
+            result = climb(start, options.tolerance)
+        elif not result.stopped:
+            self.together = result.value
+            alone = climb(result.x, options.tolerance, result.curvature)
+            result = replace(alone, iterations=result.iterations + alone.iterations)
         if result.stopped:
-            same = known(result.x, result.value) or max(earlier, key=lambda fit: fit.objective)
+            same = known(result.x, result.value) or max(fits, key=lambda fit: fit.objective)
             status = replace(same.status, iterations=result.iterations, repeated=True)
-            return replace(same, status=status, history=self.history)
+            self.fit = replace(same, status=status, history=self.history)
+            return
         while (staged := self._with_all_individuals()) is None:
             worthwhile = max(options.tolerance, 0.1 * TOLERABLE * self.problem.n_bags)
             more = climb(self._best.x, worthwhile, result.curvature)
             result = replace(more, iterations=result.iterations + more.iterations)
-        return self._finish(result, staged)
+        self.fit = self._finish(result, staged)
+
+    def _together(
+        self, start: np.ndarray, options: Newton, stop: Callable[[np.ndarray, float, float], bool]
+    ) -> SearchResult | None:
+        """Search with length-scales of a kernel, and other numbers of one kind, moving together; None if all are alone.
+
+        A search for a length-scale of each column that begins far from the right variance and noise can end where
+        totals are explained by a function that varies quickly in the wrong columns.
+        """
+        axes = self.profile.flat.together()
+        if axes.shape[1] == len(start):
+            return None
+        return maximise_along(
+            self.objective,
+            start,
+            axes,
+            stop,
+            tolerance=TOGETHER_TOLERANCE,
+            noise=self._noise,
+            max_iterations=options.max_iterations,
+        )
+
+    @property
+    def _noise(self) -> float:
+        """Of the objective, in nats."""
+        return max(1e-3, 10 * self.profile.problem.noise)
 
     @property
     def _best(self) -> Point:

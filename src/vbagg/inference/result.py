@@ -72,6 +72,7 @@ class FlatParameters:
     def __init__(self, start: Parameters, trainable: Parameters) -> None:
         self.leaves, self.tree = jax.tree.flatten(start)
         self.flags = jax.tree.leaves(trainable)
+        self.landmark_leaves = len(jax.tree.leaves(start.landmarks))
         if len(self.flags) != len(self.leaves):
             raise ValueError("`trainable` must have one flag per parameter array.")
 
@@ -88,6 +89,16 @@ class FlatParameters:
             leaves.append(np.reshape(vector[at : at + size], np.shape(leaf)) if flag else leaf)
             at += size if flag else 0
         return jax.tree.unflatten(self.tree, leaves)
+
+    def together(self) -> np.ndarray:
+        """Axes (k, groups) along which numbers of one array, as the length-scales of a kernel, move by the same amount.
+
+        Landmarks, where they are learnt, stay where they are.
+        """
+        numbers = [np.full(np.shape(leaf), i) for i, leaf in enumerate(self.leaves)]
+        which = self.ravel(jax.tree.unflatten(self.tree, numbers))
+        kinds = np.unique(which[which < len(self.leaves) - self.landmark_leaves])
+        return (which[:, None] == kinds).astype(float)
 
 
 Validator = Callable[[Fit], float]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from vbagg.stepping import backtrack
 
 WORTH = 1e-3
 """Share of the promised gain that a step must have."""
+TYPICAL_VARIANCE = 0.25
+"""Inverse curvature of directions that are not yet explored."""
 Objective = Callable[[np.ndarray, float, float], tuple[float, np.ndarray]]
 """Value and slope at a point. If the value is below the second argument, any value below it will do, and any slope.
 
@@ -36,7 +38,7 @@ class SearchResult:
 def maximise(
     objective: Objective,
     x: np.ndarray,
-    typical_variance: float = 0.25,
+    typical_variance: float = TYPICAL_VARIANCE,
     first_step: float = 0.3,
     longest_step: float = 2.0,
     tolerance: float = 5e-3,
@@ -87,6 +89,31 @@ def maximise(
         if stop(x, value, 0.5 * float(slope @ H @ slope)):
             return ended(iteration + 1, True, stopped=True)
     return ended(max_iterations, False, f"the search used its {max_iterations} iterations")
+
+
+def maximise_along(
+    objective: Objective,
+    x: np.ndarray,
+    axes: np.ndarray,
+    stop: Callable[[np.ndarray, float, float], bool],
+    **options: float,
+) -> SearchResult:
+    """`maximise` over `x + axes z`, columns of `axes` orthogonal to each other; the result is in terms of `x`.
+
+    Across the axes its curvature is that of directions not yet explored.
+    """
+
+    def along(z: np.ndarray, needed: float, stake: float) -> tuple[float, np.ndarray]:
+        value, slope = objective(x + axes @ z, needed, stake)
+        return value, axes.T @ slope
+
+    def stop_along(z: np.ndarray, value: float, promise: float) -> bool:
+        return stop(x + axes @ z, value, promise)
+
+    found = maximise(along, np.zeros(axes.shape[1]), stop=stop_along, **options)  # type: ignore[arg-type]
+    unit = axes / np.linalg.norm(axes, axis=0)
+    across = TYPICAL_VARIANCE * (np.eye(len(x)) - unit @ unit.T)
+    return replace(found, x=x + axes @ found.x, curvature=across + axes @ found.curvature @ axes.T)
 
 
 def _attempt(
