@@ -4,7 +4,7 @@
 
 Elevators in bags of 30 and 50 with the kernel of the paper, London's crime and Madagascar with the default kernel (all
 need the data folder), and data from the model's own prior class. Parameters at their best values, no average. With
-`--against`, each case is also fitted by the package as it was at that commit. A row that is there is not computed again.
+`--against`, each case is also fitted by the package as it was at that commit. Rows that are there are kept.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from vbagg.models.functions import LatentFunction
 from vbagg.priors import LogPrior
 
 ROWS_PER_STEP = 65536
-COMPARED = 8192
+COMPARED = 2048
 """Individuals of a mini-batch that are compared with each other at most."""
 
 
