@@ -23,6 +23,8 @@ class Task:
     """Starting values, the plainest first."""
     trainable: Parameters
     """Flags of the values that may move."""
+    louder: Parameters
+    """The change of their logarithms by which the function varies more, noise as it is: a step between starts."""
     log_prior: LogPrior
     report: Report
     """Takes one dict per evaluation."""

@@ -52,9 +52,9 @@ class Newton(Inference):
         Of BFGS, from each start, and again after each step to more representatives.
     starts
         Starts, at most 4: three starting length-scales, of which those are searched from whose objective beats their
-        neighbours', and one with little noise where noise is learnt. A later search ends where it comes to a known
-        optimum, can no longer reach the best one, or finds no Gaussian `q`; the best result wins and disagreement is
-        reported.
+        neighbours', with larger variances where these raise it, and one with little noise where noise is learnt. A
+        later search ends where it comes to a known optimum, can no longer reach the best one, or finds no Gaussian
+        `q`; the best result wins and disagreement is reported.
     tolerance
         Gain of the objective, in nats, below which the search stops.
     representatives
@@ -94,7 +94,7 @@ class Newton(Inference):
         searches: list[_Search] = []
         ladder, others = starts[: min(self.starts, LADDER)], starts[LADDER : self.starts]
         profile = Profile(problem.rough or problem, flat, log_prior)
-        points = self._promising(profile, ladder)
+        points = [_louder(profile, point, flat.ravel(task.louder)) for point in self._promising(profile, ladder)]
         points += [profile(flat.ravel(start), SCAN_PRECISION, slope=False) for start in others]
         for point in points:
             if not np.isfinite(point.value):
@@ -122,6 +122,20 @@ class Newton(Inference):
                 f"The objective is not finite at the starting parameters {starts[0].kernel}. Rescale the data."
             )
         return sorted(peaks, key=lambda point: -point.value)
+
+
+def _louder(profile: Profile, point: Point, step: np.ndarray) -> Point:
+    """The start from which no further step raises the objective.
+
+    Totals do not show how much individuals vary around the mean of their bag. A start with much less than that can
+    lead where all is noise, or nothing is.
+    """
+    while step.any():
+        further = profile(point.x + step, SCAN_PRECISION, slope=False)
+        if not further.value > point.value:
+            break
+        point = further
+    return point
 
 
 @dataclass

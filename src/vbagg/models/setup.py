@@ -27,6 +27,8 @@ from vbagg.stored import StoredBags
 
 LITTLE_NOISE, SHORT = 10.0, 0.25
 """By what noise is divided and length-scales are multiplied in the start that explains totals without noise."""
+LOUDER = 10.0
+"""By what variances are multiplied from one start to a louder one."""
 RESIDUALS = ("auto", "exact", "diagonal", "subset")
 
 
@@ -266,6 +268,18 @@ def starting_points(start: Parameters, components: Sequence[Kernel]) -> list[Par
         return ladder
     little = {name: value - np.log(LITTLE_NOISE) for name, value in start.likelihood.items()}
     return [*ladder, replace(stretched(SHORT), likelihood=little)]
+
+
+def louder(start: Parameters, components: Sequence[Kernel]) -> Parameters:
+    """A change of all log-parameters that multiplies the variances of what individuals share."""
+
+    def change(path: Any, leaf: Any) -> Any:
+        return np.full(np.shape(leaf), np.log(LOUDER) if getattr(path[-1], "key", None) == "variance" else 0.0)
+
+    still = jax.tree.map(np.zeros_like, start)
+    shared = (component.exact_features or component.needs_landmarks for component in components)
+    changes = zip(jax.tree_util.tree_map_with_path(change, start.kernel), still.kernel, shared, strict=True)
+    return replace(still, kernel=tuple(new if own else old for new, old, own in changes))
 
 
 def trainable(components: Sequence[Kernel], start: Parameters, learn_landmarks: bool) -> Parameters:
