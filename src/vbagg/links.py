@@ -38,6 +38,8 @@ class Link:
     """Variance of `f` with which rates, or odds, of single individuals differ by about a sixth."""
     mean_sd: ClassVar[float] = 3.0
     """Prior sd of the constant mean of `f`, in units in which the overall rate is of order one."""
+    in_units_of_data: ClassVar[bool] = False
+    """Whether `f` has the units of outputs, so that nobody knows beforehand how much it varies."""
     averages: ClassVar[bool] = False
     """Whether a bag's total is the weighted mean of its rates, which cannot exceed one, rather than their sum."""
     least_coordinate: ClassVar[float] = -np.inf
@@ -143,6 +145,7 @@ class Identity(Link):
 
     name = "identity"
     scale_name = "rate"
+    in_units_of_data = True
     typical_variance = 1.0
     bag_sums = "linear"
     matched = MatchedNormal()

@@ -1,9 +1,11 @@
 """Where a search may begin."""
 
+import jax
 import numpy as np
 
 from vbagg import kernels
 from vbagg.elbo import Parameters
+from vbagg.links import get_link
 from vbagg.models.setup import LOUDER, louder
 
 
@@ -16,10 +18,11 @@ def test_a_louder_start_has_larger_variances_of_what_individuals_share():
         {"dispersion": np.array(-1.0)},
         (None, X[:4, :2], None, None),
     )
-    step = louder(start, components)
+    step = louder(start, components, get_link("identity"))
     linear, smooth, local, white = step.kernel
     np.testing.assert_allclose(np.exp(linear["variance"]), [LOUDER, LOUDER])
     np.testing.assert_allclose(np.exp(smooth["variance"]), LOUDER)
     np.testing.assert_array_equal(smooth["lengthscale"], [0.0, 0.0])
     assert local["variance"] == white["variance"] == step.likelihood["dispersion"] == 0
     np.testing.assert_array_equal(step.landmarks[1], 0.0)
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(louder(start, components, get_link("exp"))))

@@ -52,9 +52,9 @@ class Newton(Inference):
         Of BFGS, from each start, and again after each step to more representatives.
     starts
         Starts, at most 4: three starting length-scales, of which those are searched from whose objective beats their
-        neighbours', with larger variances where these raise it, and one with little noise where noise is learnt. A
-        later search ends where it comes to a known optimum, can no longer reach the best one, or finds no Gaussian
-        `q`; the best result wins and disagreement is reported.
+        neighbours' (with larger variances if `f` has the units of outputs and these raise it), and one with little
+        noise where noise is learnt. A later search ends where it comes to a known optimum, can no longer reach the
+        best one, or finds no Gaussian `q`; the best result wins and disagreement is reported.
     tolerance
         Gain of the objective, in nats, below which the search stops.
     representatives

@@ -83,7 +83,7 @@ class Learning:
         starts = setup.starting_points(self.start, self.components)
         validator, stopper = self._scorer(validation, "validation"), self._scorer(early_stop, "early_stop")
         problem = self.layout.problem(self.spec, self.data, self.start.landmarks)
-        louder = setup.louder(self.start, self.components)
+        louder = setup.louder(self.start, self.components, self.choices.link)
         task = Task(problem, starts, self.trainable, louder, self.log_prior, report, validator, stopper)
         fit = self.choices.inference.run(task)
         members, fit, note = self._averaged(task, fit)

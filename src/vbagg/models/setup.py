@@ -270,13 +270,18 @@ def starting_points(start: Parameters, components: Sequence[Kernel]) -> list[Par
     return [*ladder, replace(stretched(SHORT), likelihood=little)]
 
 
-def louder(start: Parameters, components: Sequence[Kernel]) -> Parameters:
-    """A change of all log-parameters that multiplies the variances of what individuals share."""
+def louder(start: Parameters, components: Sequence[Kernel], link: Link) -> Parameters:
+    """A change of all log-parameters that multiplies the variances of what individuals share.
+
+    None where the link fixes the units of `f`: a logarithm that varies much more than is usual is no good start.
+    """
 
     def change(path: Any, leaf: Any) -> Any:
         return np.full(np.shape(leaf), np.log(LOUDER) if getattr(path[-1], "key", None) == "variance" else 0.0)
 
     still = jax.tree.map(np.zeros_like, start)
+    if not link.in_units_of_data:
+        return still
     shared = (component.exact_features or component.needs_landmarks for component in components)
     changes = zip(jax.tree_util.tree_map_with_path(change, start.kernel), still.kernel, shared, strict=True)
     return replace(still, kernel=tuple(new if own else old for new, old, own in changes))
