@@ -64,7 +64,7 @@ class Sorted:
     def between(self, first: int, last: int) -> list[Part]:
         """Where rows of cells from one to before another are."""
         near = np.flatnonzero((self.ends[:, 0] < last) & (self.ends[:, 1] >= first))
-        found = (Part(int(file), slice(*np.searchsorted(self.columns(file)[0], [first, last]))) for file in near)
+        found = (Part(file, slice(*np.searchsorted(self.columns(file)[0], [first, last]))) for file in near.tolist())
         return [part for part in found if part.rows.start < part.rows.stop]
 
     def read(self, parts: list[Part]) -> Floats:
@@ -74,7 +74,7 @@ class Sorted:
     def at(self, cells: Cells) -> tuple[Places, Floats]:
         """Rows of these cells, which are in order and each there once: position among the cells, columns (k, n)."""
         places, found = [np.empty(0, np.intp)], []
-        for file in np.flatnonzero((self.ends[:, 0] <= cells[-1]) & (self.ends[:, 1] >= cells[0])):
+        for file in np.flatnonzero((self.ends[:, 0] <= cells[-1]) & (self.ends[:, 1] >= cells[0])).tolist():
             begin, end = np.searchsorted(cells, self.ends[file] + [0, 1])
             if begin < end:
                 columns, own = self.columns(file), cells[begin:end].astype(np.float64)

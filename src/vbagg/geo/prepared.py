@@ -195,9 +195,7 @@ class Prepared:
 
     def _weighty(self) -> list[Any]:
         """Ids of the polygons that have any weight, in order."""
-        position = pd.Index(self.polygons.labels).get_indexer(self.pixels["polygon"])
-        totals = np.bincount(position, weights=self.pixels["weight"], minlength=len(self.polygons))
-        return self.polygons.labels[totals > 0].tolist()
+        return self.polygons.labels[self.polygons.frame[self.exposure].to_numpy(np.float64) > 0].tolist()
 
 
 def _unreadable(folder: Path, error: Exception) -> ValueError:
