@@ -145,7 +145,7 @@ def _map(run: Run, folder: Path) -> None:
     for response in prepared.responses:
         model, own = run.model(response), folder / run.file_name(response)
         shared: dict[str, Any] = {"keep": run.folder.kept(MAPS.name) / run.file_name(response), "client": run.client}
-        shown = {"level": options.level, "quantiles": options.quantile, "threshold": options.threshold}
+        shown: dict[str, Any] = {"level": options.level, "quantiles": options.quantile, "threshold": options.threshold}
         told = _shares(run, f"{response}: maps")
         run.tell(f"{response}: maps")
         predict_ahead(
