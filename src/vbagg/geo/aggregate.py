@@ -65,7 +65,7 @@ def polygon_table(
     trials
         Column with the number examined, for the binomial: rates are then relative to it.
     keep, client
-        As for `write_maps`.
+        As for `write_maps`; workers on other machines need a folder `keep` that they share with this process.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def aggregate(
     per
         Rates are given per so many people (square kilometres without a population).
     keep, client
-        As for `write_maps`.
+        As for `write_maps`; workers on other machines need a folder `keep` that they share with this process.
 
     Returns
     -------

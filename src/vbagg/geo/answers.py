@@ -107,7 +107,9 @@ def ask(
         Is told of every piece: `pieces` done, `of` all.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    task = _Task(model, source, tuple(questions), folder.resolve(), _digest_of(model, folder) if keep else "")
+    rests_on = _digest_of(model, folder) if keep else ""
+    told = tuple(hashlib.sha256(question.told().encode()).hexdigest() for question in questions)
+    task = _Task(model, source, tuple(questions), told, folder.resolve(), rests_on)
     known = _whole_files(folder) if keep else {}
     paths = {
         (at, piece.number): known[stem]
@@ -146,15 +148,16 @@ class _Task:
     model: Any
     source: Source
     questions: tuple[Question, ...]
+    told: tuple[str, ...]
+    """A digest of what each question tells of itself."""
     folder: Path
     rests_on: str
 
     def stem(self, at: int, piece: Piece) -> str:
         """Name of a file, but for what it holds."""
-        question = self.questions[at]
-        facts = (__version__, self.rests_on, self.source.digests[piece.number], question.told())
+        facts = (__version__, self.rests_on, self.source.digests[piece.number], self.told[at])
         digest = hashlib.sha256("\0".join(facts).encode()).hexdigest()
-        return f"{question.name}-{piece.number:06}-{digest[:DIGITS]}"
+        return f"{self.questions[at].name}-{piece.number:06}-{digest[:DIGITS]}"
 
     def carry_out(self, item: Item) -> Done:
         """Answer questions about a piece."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -202,7 +202,7 @@ class Outside:
         if every.size:
             np.save(path, every)
         digests = tuple(hashlib.sha256(every[:, p.start : p.stop].tobytes()).hexdigest() for p in pieces)
-        return cls(prepared, path, pieces, digests)
+        return cls(replace(prepared), path, pieces, digests)
 
     def rows(self, piece: Piece) -> PieceRows:
         """Read what the grid has in the cells of a piece."""
