@@ -79,7 +79,7 @@ def test_pieces_change_nothing(cut, whole, expected, tmp_path):
     assert np.isfinite(many["total_sd"]).sum() == 2
 
 
-def test_workers_and_a_killed_one_give_the_same(client, cut, whole, expected, tmp_path):
+def test_workers_and_a_killed_one_give_the_same(client, cut, expected, tmp_path):
     killed = []
 
     def kill(entry):
@@ -90,6 +90,10 @@ def test_workers_and_a_killed_one_give_the_same(client, cut, whole, expected, tm
 
     assert_same(write_maps(fitted_model(), cut, tmp_path / "maps", client=client, progress=kill, **OPTIONS), expected)
     assert len(killed) == 1
+
+
+@pytest.mark.slow
+def test_tables_of_workers_are_those_of_one_process(client, cut, whole):
     for table in (polygon_table, aggregate):
         more = ("cases",) if table is polygon_table else (areas(),)
         one, many = table(fitted_model(), whole, *more), table(fitted_model(), cut, *more, client=client)
