@@ -114,11 +114,13 @@ def one(folder: Path, way: int) -> dict[str, Any]:
         write_maps(model, prepared, out, response="cases", threshold=20.0, client=client, progress=note)
         seconds = time.perf_counter() - began
         workers = [] if client is None else list(client.run(peak_gb).values())
+        cpu = [] if client is None else list(client.run(time.process_time).values())
     return {
         "seconds": seconds,
         "seconds_until_predicted": times["pieces"],
         "seconds_until_filled": times["rows"],
         "cpu_seconds_of_driver": time.process_time(),
+        "cpu_seconds_of_workers": cpu,
         "driver_gb": peak_gb(),
         "driver_gb_before": before,
         "worker_gb": workers,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vbagg.bags import Bags
 from vbagg.geo.cell_features import cell_features
-from vbagg.geo.cell_index import Band, CellIndex, Sorted, by_cell
+from vbagg.geo.cell_index import Band, CellIndex, Sorted, by_cell, laid_out
 from vbagg.geo.overlay import Overlay, cells_covered
 from vbagg.geo.pieces import PIECE_ROWS, Piece, PieceRows, whole_runs
 from vbagg.geo.polygons import Polygons
@@ -218,7 +218,5 @@ def joined(left: NDArray[Any], right: NDArray[Any]) -> tuple[Integers, Integers]
     """Positions of all pairs of equal numbers, those of `left` in order."""
     order = np.argsort(right, kind="stable")
     first, last = (np.searchsorted(right[order], left, side) for side in ("left", "right"))
-    number = last - first
-    at = np.repeat(np.arange(len(left)), number)
-    within = np.arange(len(at)) - np.repeat(np.cumsum(number) - number, number)
-    return at, order[first[at] + within]
+    at, place = laid_out(first, last)
+    return at, order[place]

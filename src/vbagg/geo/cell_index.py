@@ -32,6 +32,14 @@ def best_of_cells(cell: Cells, coverage: Floats, fitted: NDArray[np.bool_]) -> P
     return order[first]
 
 
+def laid_out(first: Places, last: Places) -> tuple[Places, Places]:
+    """All numbers from each `first` to before its `last`: which of them they belong to, and the numbers."""
+    number = last - first
+    at = np.repeat(np.arange(len(first)), number)
+    within = np.arange(len(at)) - np.repeat(np.cumsum(number) - number, number)
+    return at, first[at] + within
+
+
 class Part(NamedTuple):
     """Rows of one of the files."""
 
@@ -79,11 +87,9 @@ class Sorted:
             if begin < end:
                 columns, own = self.columns(file), cells[begin:end].astype(np.float64)
                 first, last = (np.searchsorted(columns[0], own, side) for side in ("left", "right"))
-                number = last - first
-                at = np.repeat(np.arange(len(own)), number)
-                within = np.arange(len(at)) - np.repeat(np.cumsum(number) - number, number)
+                at, rows = laid_out(first, last)
                 places.append(begin + at)
-                found.append(columns[:, first[at] + within])
+                found.append(columns[:, rows])
         width = len(self.columns(0)) if self.paths else 1
         return np.concatenate(places), np.concatenate([np.empty((width, 0)), *found], axis=1)
 
