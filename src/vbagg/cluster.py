@@ -208,7 +208,7 @@ def clear_errors(client: Any) -> Iterator[None]:
             raise
         raise ClusterError(
             f"The connection to the scheduler was lost ({type(error).__name__}). Start the cluster again and"
-            " run the same command: finished stages are kept."
+            " run the same command: what is finished is kept."
         ) from error
 
 

@@ -42,7 +42,7 @@ class StoredRows:
         """Arguments of `Bags`."""
         import pyarrow as pa
 
-        frame = pa.concat_tables([_read(piece, self._columns) for piece in self.pieces]).to_pandas()
+        frame = pa.concat_tables([read_rows(piece, self._columns) for piece in self.pieces]).to_pandas()
         return {
             "X": frame[list(self.features)],
             "bag": frame[self.bag].to_numpy(),
@@ -80,7 +80,7 @@ class StoredBags:
 
     @cached_property
     def _runs(self) -> list[Run]:
-        found = [run for path in self.paths for run in _runs(path, self.bag, self.weight)]
+        found = [run for path in self.paths for run in runs_of(path, self.bag, self.weight)]
         labels = [run.label for run in found]
         if len(set(labels)) < len(labels):
             seen: set[Any] = set()
@@ -137,7 +137,7 @@ def _names(paths: list[Path]) -> list[str]:
     return first
 
 
-def _runs(path: Path, bag: str, weight: str | None) -> Iterator[Run]:
+def runs_of(path: Path, bag: str, weight: str | None) -> Iterator[Run]:
     """Runs of equal labels in one file, of which a little is read at a time."""
     from pyarrow.parquet import ParquetFile
 
@@ -162,8 +162,8 @@ def _runs(path: Path, bag: str, weight: str | None) -> Iterator[Run]:
         yield open_
 
 
-def _read(piece: tuple[Path, int, int], columns: list[str]) -> Any:
-    """Rows of a file, from the groups that hold them."""
+def read_rows(piece: tuple[Path, int, int], columns: list[str]) -> Any:
+    """Rows of a file, from one to before another, as a table of Arrow, from the groups that hold them."""
     from pyarrow.parquet import ParquetFile
 
     path, start, stop = piece

@@ -14,6 +14,7 @@ from vbagg.errors import DataWarning
 from vbagg.geo import read_polygons, totals
 from vbagg.geo.aggregate import aggregate, polygon_table, write_polygons
 from vbagg.geo.overlay import overlay
+from vbagg.geo.pieces import whole_runs
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*have the label of a training bag")
 
@@ -199,7 +200,7 @@ def test_polygons_are_taken_a_few_at_a_time(prepared, constant, monkeypatch):
     module = sys.modules["vbagg.geo.aggregate"]
     monkeypatch.setattr(module, "PIXELS_AT_ONCE", 45)
     sizes = np.bincount(overlay(polygons, prepared.stack.grid)["polygon"])
-    groups = [part.stop - part.start for part in module._groups(np.repeat(np.arange(len(sizes)), sizes))]
+    groups = [part.stop - part.start for part in whole_runs(np.cumsum(sizes), 45)]
     assert max(groups) <= 45 < sizes.sum()
     assert sum(groups) == sizes.sum()
     again = aggregate(constant, prepared, polygons)

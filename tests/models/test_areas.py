@@ -5,6 +5,7 @@ import pytest
 from test_conditioning import Pitc, counts, data, normal, squares  # noqa: F401
 
 import vbagg
+from vbagg.models.areas import AreaSums
 from vbagg.models.vbagg import VBAgg
 
 
@@ -79,6 +80,8 @@ def test_areas_that_are_shares_of_a_mean():
     expected = np.bincount(area, bags.weight * cells) / np.bincount(area, bags.weight)
     np.testing.assert_allclose(found.mean, expected, rtol=1e-6)
     np.testing.assert_allclose(found.sample(4000).std(axis=0), found.std, rtol=0.15)
+    added = sums_of_halves(model, bags, np.arange(90), area, bags.weight)
+    np.testing.assert_allclose([added.mean, added.std], [found.mean, found.std], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -95,3 +98,25 @@ def test_areas_that_are_shares_of_a_mean():
 def test_wrong_areas_are_refused(data, counts, row, area, weight, words):  # noqa: F811
     with pytest.raises(ValueError, match=words):
         counts["poisson"].posterior_areas(data[0], row, area, weight)
+
+
+def sums_of_halves(model, bags, row, area, weight):
+    """The law of areas from sums over two sets of bags."""
+    whole, parts = np.bincount(area, weight), []
+    for first, last in ((0, 3), (3, len(bags))):
+        inside = (bags.bag[row] >= first) & (bags.bag[row] < last)
+        own, number = np.unique(area[inside], return_inverse=True)
+        rows = row[inside] - bags.starts[first]
+        sums = model.area_sums(bags[first:last], rows, number, weight[inside], whole[own])
+        parts.append(AreaSums.packed(sums, own))
+    return model.area_law(AreaSums.added(parts, np.arange(area.max() + 1)))
+
+
+def test_sums_over_some_bags_add_up(data, counts):  # noqa: F811
+    bags, _, _ = data
+    row, area, weight = random_areas(bags, np.random.default_rng(3))
+    for model in counts.values():
+        found, expected = sums_of_halves(model, bags, row, area, weight), model.posterior_areas(bags, row, area, weight)
+        np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6)
+        np.testing.assert_allclose(found.std, expected.std, rtol=1e-5)
+        np.testing.assert_allclose(found.interval(0.9), expected.interval(0.9), rtol=1e-5)

@@ -24,11 +24,11 @@ Config = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Do again what is finished.")]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Fit and validate on so many processes of this machine (needs Dask).")
+    int | None, typer.Option(min=1, help="Fit, map and validate on so many processes of this machine (needs Dask).")
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option(help="Address of a Dask scheduler whose workers fit and validate, such as tcp://host:8786."),
+    typer.Option(help="Address of a Dask scheduler whose workers fit, map and validate, such as tcp://host:8786."),
 ]
 Given = dict[str, dict[str, Any]]
 FOLDER = Path("vbagg-out")
@@ -84,9 +84,16 @@ def fit_command(
 
 
 @with_settings("maps")
-def predict_command(given: Given, out: Out = FOLDER, config: Config = None, force: Force = False) -> int:
+def predict_command(
+    given: Given,
+    out: Out = FOLDER,
+    config: Config = None,
+    force: Force = False,
+    workers: Workers = None,
+    cluster: Cluster = None,
+) -> int:
     """Map rates and their uncertainty, and add them up to polygons."""
-    return _carry_out(("maps",), given, out, config, force)
+    return _carry_out(("maps",), given, out, config, force, workers, cluster)
 
 
 @with_settings("validation", "model")

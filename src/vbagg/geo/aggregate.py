@@ -7,26 +7,30 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import geopandas as gpd
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from vbagg.bags import Bags
 from vbagg.errors import DataWarning
-from vbagg.geo.areas import Parts
+from vbagg.geo.answers import ask
+from vbagg.geo.areas import Areas, Outside
 from vbagg.geo.cell_features import cell_features
+from vbagg.geo.cell_index import CellIndex
 from vbagg.geo.contents import model_tags
 from vbagg.geo.files import appearing, output_folder, some
 from vbagg.geo.overlay import cells_covered, overlay, shares_inside
+from vbagg.geo.pieces import whole_runs
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
-from vbagg.geo.totals import posterior_totals
-from vbagg.geo.units import Units, likelihood_of, link_of, units_of
-from vbagg.validate.bag_scores import pit_ends
+from vbagg.geo.totals import FittedTotals, posterior_totals, summary
+from vbagg.geo.units import Units, likelihood_of, units_of
 
 Floats = NDArray[np.float64]
 PIXELS_AT_ONCE = 1_000_000
@@ -40,6 +44,9 @@ def polygon_table(
     level: float = 0.95,
     per: float = 1000.0,
     trials: str | None = None,
+    *,
+    keep: Path | str | None = None,
+    client: Any = None,
 ) -> gpd.GeoDataFrame:
     """Polygons of the fit: what was observed, fitted, and would be expected of a new count.
 
@@ -57,6 +64,8 @@ def polygon_table(
         Rates are given per so many people (square kilometres without a population).
     trials
         Column with the number examined, for the binomial: rates are then relative to it.
+    keep, client
+        As for `write_maps`; workers on other machines need a folder `keep` that they share with this process.
 
     Returns
     -------
@@ -72,24 +81,28 @@ def polygon_table(
     Polygons without weight have none of the fitted ones; a model without uncertainty has no interval of the total.
     """
     units = units_of(prepared, response, per, likelihood_of(model).name)
-    bags, frame, labels = prepared.bags(), prepared.polygons.frame, prepared.polygons.labels
-    at = pd.Index(labels).get_indexer(list(bags.labels))
-    y = frame[response].to_numpy(dtype=np.float64)
-    examined = None if trials is None else prepared.y(trials).reindex(labels).to_numpy()
-    new = model.predictive_bags(bags, None if examined is None else examined[at])
-    exposure = np.zeros(len(frame))
-    exposure[at] = bags.totals()
-    base = exposure if examined is None else examined
+    question = FittedTotals.of(prepared, response, level, per, trials)
+    with _place(keep) as folder:
+        (answers,) = ask(model, prepared.pieces, [question], folder, keep=keep is not None, client=client)
+        found = question.columns(answers)
+    at, n = found.pop("position").astype(np.intp), len(prepared.polygons)
+    exposure = np.zeros(n)
+    exposure[at] = found.pop("exposure")
+    base = exposure if question.examined is None else question.examined
     with np.errstate(divide="ignore", invalid="ignore"):
-        observed_rate = np.where(base > 0, per * y / base, np.nan)
-    found = _summary(model, model.posterior_bags(bags), base[at], level, per)
-    own = {"fitted": found["total"], "fitted_lower": found["total_lower"], "fitted_upper": found["total_upper"]}
-    own["predicted_lower"], own["predicted_upper"] = new.interval(level)
-    own |= {name: found[name] for name in ("rate", "rate_lower", "rate_upper")}
-    below, upto = pit_ends(new, y[at])
-    own |= {"pit": (below + upto) / 2, "residual": (y[at] - new.mean) / new.std}
-    columns = {"observed": y, prepared.exposure: exposure, "observed_rate": observed_rate}
-    return _frame(prepared.polygons, columns | _spread(own, at, len(frame)), model, units, level)
+        observed_rate = np.where(base > 0, per * question.y / base, np.nan)
+    columns = {"observed": question.y, prepared.exposure: exposure, "observed_rate": observed_rate}
+    return _frame(prepared.polygons, columns | _spread(found, at, n), model, units, level)
+
+
+@contextmanager
+def _place(keep: Path | str | None) -> Iterator[Path]:
+    """The folder for what is kept, or one that is removed at the end."""
+    if keep is not None:
+        yield Path(keep)
+        return
+    with TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 def aggregate(
@@ -99,6 +112,9 @@ def aggregate(
     response: str | None = None,
     level: float = 0.95,
     per: float = 1000.0,
+    *,
+    keep: Path | str | None = None,
+    client: Any = None,
 ) -> gpd.GeoDataFrame:
     """Expected totals and rates of any other polygons, given the totals of those of the fit.
 
@@ -116,6 +132,8 @@ def aggregate(
         Level of intervals.
     per
         Rates are given per so many people (square kilometres without a population).
+    keep, client
+        As for `write_maps`; workers on other machines need a folder `keep` that they share with this process.
 
     Returns
     -------
@@ -125,12 +143,57 @@ def aggregate(
     have NaN, and a warning names them. Models of trials give rates alone, since trials of other polygons are unknown.
     """
     units, grid = units_of(prepared, response, per, likelihood_of(model).name), prepared.stack.grid
-    pairs = overlay(polygons, grid)
+    with _place(keep) as folder, TemporaryDirectory(dir=_made(folder)) as scratch:
+        if hasattr(model, "area_sums"):
+            laid = lay_areas(prepared, polygons, Path(scratch))
+            exposure, cells = laid.exposure, laid.cells
+            columns = _by_parts(model, prepared, laid, folder, keep is not None, client, level, per)
+        else:
+            exposure, cells, columns = _whole(model, prepared, polygons, level, per)
+    covered = shares_inside(polygons, grid, cells)
+    if not columns:
+        raise ValueError(
+            f"{polygons.path}: polygons must lie where the grid of the model has covariates and a {prepared.exposure}; "
+            "none does. Check their place and coordinate reference system."
+        )
+    columns = {name: values for name, values in columns.items() if units.has_counts or not name.startswith("total")}
+    _warn_of_gaps(polygons, covered, exposure, prepared.exposure)
+    return _frame(polygons, {"covered": covered, prepared.exposure: exposure} | columns, model, units, level)
+
+
+def lay_areas(prepared: Prepared, polygons: Polygons, scratch: Path) -> Areas:
+    """Other polygons over the grid and over those of the fit, in scratch files."""
+    return Areas.of(prepared, polygons, CellIndex.of(prepared, scratch), scratch)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _by_parts(
+    model: Any, prepared: Prepared, laid: Areas, folder: Path, keep: bool, client: Any, level: float, per: float
+) -> dict[str, Floats]:
+    """Totals and rates by sums over parts of fitted polygons, and over what lies outside of them."""
+    if not laid.exposure.any():
+        return {}
+    outside = Outside.of(prepared, laid.pairs)
+    asked = ((prepared.pieces, laid.parts(prepared.polygons.labels)), (outside, laid.outside_parts))
+    answers = [ask(model, source, [one], folder, keep=keep, client=client)[0] for source, one in asked]
+    at, totals = laid.totals(model, chain(*answers))
+    return _spread(summary(model, totals, laid.exposure[at], level, per), at, len(laid.exposure))
+
+
+def _whole(
+    model: Any, prepared: Prepared, polygons: Polygons, level: float, per: float
+) -> tuple[Floats, Floats, dict[str, Floats]]:
+    """Exposure, cells with all covariates, totals and rates by models that take each polygon as one bag."""
+    pairs = overlay(polygons, prepared.stack.grid)
     known = np.zeros(len(pairs), dtype=bool)
     exposure = np.zeros(len(polygons))
     columns: dict[str, Floats] = {}
-    parts = Parts(prepared, polygons)
-    for group in _groups(pairs["polygon"].to_numpy()):
+    polygon = pairs["polygon"].to_numpy()
+    for group in whole_runs(np.flatnonzero(np.diff(polygon, append=-1)) + 1, PIXELS_AT_ONCE):
         own = pairs[group]
         features, size = cell_features(prepared, own["cell"].to_numpy())
         known[group] = features.notna().all(axis=1)
@@ -140,21 +203,10 @@ def aggregate(
             here = own["polygon"].to_numpy()[used]
             at = np.unique(here)
             exposure[at] = np.bincount(here, weight[used])[at]
-            if hasattr(model, "posterior_areas"):
-                totals = parts.posterior(model, own[used], features[used], weight[used])
-            else:
-                totals = posterior_totals(model, Bags(features[used], here, weight[used]))
-            for name, values in _summary(model, totals, exposure[at], level, per).items():
-                if units.has_counts or not name.startswith("total"):
-                    columns.setdefault(name, np.full(len(polygons), np.nan))[at] = values
-    covered = shares_inside(polygons, grid, cells_covered(pairs[known], len(polygons)))
-    if not columns:
-        raise ValueError(
-            f"{polygons.path}: polygons must lie where the grid of the model has covariates and a {prepared.exposure}; "
-            "none does. Check their place and coordinate reference system."
-        )
-    _warn_of_gaps(polygons, covered, exposure, prepared.exposure)
-    return _frame(polygons, {"covered": covered, prepared.exposure: exposure} | columns, model, units, level)
+            totals = posterior_totals(model, Bags(features[used], here, weight[used]))
+            for name, values in summary(model, totals, exposure[at], level, per).items():
+                columns.setdefault(name, np.full(len(polygons), np.nan))[at] = values
+    return exposure, cells_covered(pairs[known], len(polygons)), columns
 
 
 def write_polygons(table: gpd.GeoDataFrame, folder: Path | str, name: str = "polygons") -> dict[str, Path]:
@@ -172,27 +224,6 @@ def write_polygons(table: gpd.GeoDataFrame, folder: Path | str, name: str = "pol
             pyogrio.write_dataframe(table, part, layer=name, driver="GPKG", layer_metadata=dict(table.attrs))
             table.drop(columns=table.geometry.name).to_csv(plain, index=False, float_format="%.10g")
     return paths
-
-
-def _summary(model: Any, posterior: Any, exposure: Floats, level: float, per: float) -> dict[str, Floats]:
-    """Expected totals and rates of bags with their uncertainty, NaN where the model has none."""
-    unknown = np.full(len(exposure), np.nan)
-    lower, upper = posterior.interval(level) if hasattr(posterior, "interval") else (unknown, unknown)
-    sd = posterior.std if hasattr(posterior, "std") else unknown
-    to_total = exposure if link_of(model).averages else 1.0
-    parts = {"": posterior.mean, "_sd": sd, "_lower": lower, "_upper": upper}
-    totals = {f"total{part}": to_total * values for part, values in parts.items()}
-    return totals | {f"rate{part}": per * totals[f"total{part}"] / exposure for part in parts}
-
-
-def _groups(polygon: NDArray[np.intp]) -> Iterator[slice]:
-    """Slices of pairs, sorted by polygon, that hold whole polygons and few enough pixels for memory."""
-    ends = np.append(np.flatnonzero(np.diff(polygon)) + 1, len(polygon))
-    start = 0
-    for at, end in enumerate(ends):
-        if at + 1 == len(ends) or ends[at + 1] - start > PIXELS_AT_ONCE:
-            yield slice(start, end)
-            start = end
 
 
 def _spread(columns: dict[str, Floats], at: NDArray[np.intp], n: int) -> dict[str, Floats]:

@@ -1,9 +1,17 @@
-"""Totals of any polygons as sums over parts of the fitted ones, given the totals that were observed of these."""
+"""Totals of any polygons as sums over parts of the fitted ones, given the totals that were observed of these.
+
+Cells of the other polygons go to scratch files, band of rows by band of rows. A piece of the table of pixels then finds
+what its fitted polygons have of them; cells that lie outside of the fitted polygons are bags of their own. A model
+adds up what pieces tell: given its weights, different bags are independent of each other.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,82 +20,203 @@ import shapely
 from numpy.typing import NDArray
 
 from vbagg.bags import Bags
+from vbagg.geo.cell_features import cell_features
+from vbagg.geo.cell_index import Band, CellIndex, Sorted, by_cell, laid_out
+from vbagg.geo.overlay import Overlay, cells_covered
+from vbagg.geo.pieces import PIECE_ROWS, Piece, PieceRows, whole_runs
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
+from vbagg.models.areas import AreaSums
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 TOUCH = 1e-6
 """Part of the smaller of two polygons below which they only touch."""
+CELLS_PER_BAND = 1 << 20
+"""Cells of the grid whose pairs with other polygons are in memory at once."""
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Which cells of which fitted polygons make up other polygons."""
+class Meetings:
+    """Which other polygons share more than a border with which fitted ones, as sorted numbers."""
 
-    prepared: Prepared
-    others: Polygons
+    numbers: NDArray[np.int64]
+    n_fitted: int
 
-    def posterior(self, model: Any, pairs: pd.DataFrame, features: pd.DataFrame, weight: Floats) -> Any:
-        """Posterior of the totals of the other polygons of `pairs`, numbered as they first come.
+    @classmethod
+    def of(cls, prepared: Prepared, others: Polygons) -> Meetings:
+        """Compare their shapes."""
+        crs = prepared.stack.grid.crs
+        fitted, shapes = (np.asarray(polygons.to(crs).geometry) for polygons in (prepared.polygons, others))
+        own, other = shapely.STRtree(fitted).query(shapes, predicate="intersects")[::-1]
+        shared = shapely.area(shapely.intersection(fitted[own], shapes[other]))
+        least = np.minimum(shapely.area(fitted[own]), shapely.area(shapes[other]))
+        return cls(np.sort((other * len(fitted) + own)[shared > TOUCH * least]), len(fitted))
 
-        `pairs` has the columns `polygon` and `cell`, sorted by polygon; `features` and `weight` are of its rows.
-        A cell that several fitted polygons share belongs to those that the other one overlaps, as they cover it.
-        """
-        cell, polygon = pairs["cell"].to_numpy(), pairs["polygon"].to_numpy()
-        area = np.cumsum(np.diff(polygon, prepend=-1) > 0) - 1
-        at, row = self._rows_of(cell)
-        overlapping = self._overlaps[polygon[at], self._bag_of_row[row]]
-        at, row = at[overlapping], row[overlapping]
-        covered = np.bincount(at, self._coverage[row], len(cell))
-        share = self._coverage[row] / covered[at]
-        outside = np.flatnonzero(covered == 0)
-        bags = self.prepared.bags()
-        if not len(outside):
-            return model.posterior_areas(bags, row, area[at], weight[at] * share)
-        X = np.vstack([bags.X, features.to_numpy()[outside]])
-        names = np.array([f"outside of the fitted polygons, part {number}" for number in area[outside]], dtype=object)
-        label = np.concatenate([bags.labels[bags.bag], names])
-        every = Bags(pd.DataFrame(X, columns=list(bags.feature_names)), label, np.append(bags.weight, weight[outside]))
-        place = np.empty(len(X), dtype=np.intp)
-        place[every.rows] = np.arange(len(X))
-        rows = np.append(place[row], place[bags.n_individuals + np.arange(len(outside))])
-        own = np.append(weight[at] * share, weight[outside])
-        return model.posterior_areas(every, rows, np.append(area[at], area[outside]), own)
+    def meet(self, other: Integers, fitted: Integers) -> NDArray[np.bool_]:
+        """Whether pairs of positions are among them."""
+        return np.isin(other * self.n_fitted + fitted, self.numbers)
 
-    def _rows_of(self, cell: NDArray[np.int64]) -> tuple[Integers, Integers]:
-        """Rows of the fitted bags in each of these cells: which cell (position), which row."""
-        cells, rows = self._by_cell
-        first, last = np.searchsorted(cells, cell, "left"), np.searchsorted(cells, cell, "right")
-        number = last - first
-        at = np.repeat(np.arange(len(cell)), number)
-        within = np.arange(len(at)) - np.repeat(np.cumsum(number) - number, number)
-        return at, rows[first[at] + within]
 
-    @cached_property
-    def _by_cell(self) -> tuple[NDArray[np.int64], Integers]:
-        cell = self.prepared.bag_pixels["cell"].to_numpy()
-        order = np.argsort(cell, kind="stable")
-        return cell[order], order
+@dataclass(frozen=True)
+class Areas:
+    """Other polygons over the grid and over the fitted polygons.
 
-    @cached_property
-    def _coverage(self) -> Floats:
-        return self.prepared.bag_pixels["coverage"].to_numpy()
+    Attributes
+    ----------
+    pairs
+        Columns cell, area (position of another polygon), weight (exposure of the area in that cell), and the part of
+        the cell in those fitted polygons that the area overlaps, 0 where it is outside of them.
+    exposure, cells
+        Sums of weights, and numbers of cells with all covariates, of each area (n).
+    meetings
+        Which of them overlap fitted polygons.
+    """
+
+    pairs: Sorted
+    exposure: Floats
+    cells: Floats
+    meetings: Meetings
+
+    @classmethod
+    def of(cls, prepared: Prepared, others: Polygons, index: CellIndex, folder: Path) -> Areas:
+        """Walk over the grid in bands of rows."""
+        grid, n = prepared.stack.grid, len(others)
+        meetings, laid = Meetings.of(prepared, others), Overlay(others, grid)
+        exposure, cells = np.zeros(n), np.zeros(n)
+
+        def bands() -> Iterator[Floats]:
+            for rows in grid.bands(CELLS_PER_BAND):
+                pairs = laid.pairs(rows)
+                features, size = cell_features(prepared, pairs["cell"].to_numpy())
+                known = features.notna().all(axis=1).to_numpy()
+                cells[:] += cells_covered(pairs[known], n)
+                weight = pairs["coverage"].to_numpy() * size
+                used = np.flatnonzero(known & (weight > 0))
+                if len(used):
+                    used = used[by_cell(pairs["cell"].to_numpy()[used])]
+                    cell, area = (pairs[name].to_numpy()[used] for name in ("cell", "polygon"))
+                    exposure[:] += np.bincount(area, weight[used], n)
+                    yield np.stack([cell, area, weight[used], _covered(index.rows(rows), meetings, cell, area)])
+
+        return cls(Sorted.write(folder, "pairs", bands()), exposure, cells, meetings)
+
+    def parts(self, labels: NDArray[np.object_]) -> AreaParts:
+        """What to ask about the fitted polygons, whose labels these are."""
+        return AreaParts(self, labels)
 
     @property
-    def _bag_of_row(self) -> Integers:
-        return self.prepared.bags().bag
+    def outside_parts(self) -> AreaParts:
+        """What to ask about cells outside of them."""
+        return AreaParts(self, None, "outside")
 
     @cached_property
-    def _overlaps(self) -> NDArray[np.bool_]:
-        """(others, bags) whether two polygons share more than a border."""
-        crs = self.prepared.stack.grid.crs
-        fitted, others = self.prepared.polygons.to(crs).geometry, self.others.to(crs).geometry
-        place = pd.Index(self.prepared.polygons.labels).get_indexer(list(self.prepared.bags().labels))
-        fitted = np.asarray(fitted)[place]
-        own, other = shapely.STRtree(fitted).query(np.asarray(others), predicate="intersects")[::-1]
-        shared = shapely.area(shapely.intersection(fitted[own], np.asarray(others)[other]))
-        least = np.minimum(shapely.area(fitted[own]), shapely.area(np.asarray(others)[other]))
-        found = np.zeros((len(others), len(fitted)), dtype=bool)
-        found[other[shared > TOUCH * least], own[shared > TOUCH * least]] = True
-        return found
+    def digest(self) -> str:
+        """Tells these areas from any others."""
+        found = hashlib.sha256(self.exposure.tobytes() + self.meetings.numbers.tobytes())
+        for path in self.pairs.paths:
+            found.update(path.read_bytes())
+        return found.hexdigest()
+
+    def totals(self, model: Any, answers: Iterable[Floats]) -> tuple[Integers, Any]:
+        """Areas that anything is known of, and the law of their totals."""
+        at = np.flatnonzero(self.exposure > 0)
+        number = np.full(len(self.exposure), -1)
+        number[at] = np.arange(len(at))
+        return at, model.area_law(AreaSums.added(answers, number))
+
+
+def _covered(band: Band | None, meetings: Meetings, cell: NDArray[np.int64], area: Integers) -> Floats:
+    """Part of each pair's cell in those fitted polygons that its area overlaps."""
+    if band is None:
+        return np.zeros(len(cell))
+    polygon, place, coverage = band.pairs
+    at, row = joined(cell, band.cells[place])
+    meets = band.fitted[row] & meetings.meet(area[at], polygon[row])
+    return np.bincount(at[meets], coverage[row[meets]], len(cell)).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class AreaParts:
+    """Asks for sums over the parts that areas have in the polygons of a piece: see `AreaSums.packed`."""
+
+    areas: Areas
+    labels: NDArray[np.object_] | None
+    """Of all fitted polygons; None for pieces whose bags are parts of areas themselves."""
+    name: str = "areas"
+
+    def told(self) -> str:
+        """What is known of the areas."""
+        return self.areas.digest
+
+    def answer(self, model: Any, rows: PieceRows) -> Floats:
+        """Packed sums; nothing where no area reaches."""
+        if rows.bags is None:
+            return np.empty((0, 0))
+        row, area, weight = self._entries(rows, rows.bags)
+        if not len(row):
+            return np.empty((0, 0))
+        own, number = np.unique(area, return_inverse=True)
+        sums = model.area_sums(rows.bags, row, number, weight, self.areas.exposure[own])
+        return AreaSums.packed(sums, own)
+
+    def _entries(self, rows: PieceRows, bags: Bags) -> tuple[Integers, Integers, Floats]:
+        """Rows of the bags, the areas they belong to, and their weights there."""
+        if self.labels is None:
+            return np.arange(bags.n_individuals), rows.pixels["area"].to_numpy()[bags.rows], bags.weight
+        own = rows.pixels[rows.inside].iloc[bags.rows]
+        cells, place = np.unique(own["cell"].to_numpy(), return_inverse=True)
+        at, (_, area, weight, covered) = self.areas.pairs.at(cells)
+        pair, row = joined(at, place)
+        polygon = pd.Index(self.labels).get_indexer(list(bags.labels))[bags.bag[row]]
+        areas = area[pair].astype(np.intp)
+        meets = self.areas.meetings.meet(areas, polygon)
+        pair, row = pair[meets], row[meets]
+        share = own["coverage"].to_numpy()[row] / covered[pair]
+        return row, areas[meets], weight[pair] * share
+
+
+@dataclass(frozen=True, eq=False)
+class Outside:
+    """Cells of areas outside of the fitted polygons, those of an area together, in pieces of a bag for each area.
+
+    An area with more of them than a piece may have is cut: between its parts, as between bags, covariance comes from
+    the landmarks alone.
+    """
+
+    prepared: Prepared
+    entries: Path
+    all: tuple[Piece, ...]
+    digests: tuple[str, ...]
+
+    @classmethod
+    def of(cls, prepared: Prepared, pairs: Sorted) -> Outside:
+        """Collect them from all bands."""
+        found = [columns[:3, columns[3] == 0] for columns in map(pairs.columns, range(len(pairs.paths)))]
+        every = np.concatenate([np.empty((3, 0)), *found], axis=1)
+        every = every[:, np.argsort(every[1], kind="stable")]
+        path = pairs.paths[0].with_name("outside.npy") if pairs.paths else Path("outside.npy")
+        edges = np.append(np.flatnonzero(np.diff(every[1])) + 1, every.shape[1])
+        ends = sorted({*edges.tolist(), *range(PIECE_ROWS, every.shape[1], PIECE_ROWS)}) if every.size else []
+        pieces = tuple(Piece(number, span.start, span.stop) for number, span in enumerate(whole_runs(ends, PIECE_ROWS)))
+        if every.size:
+            np.save(path, every)
+        digests = tuple(hashlib.sha256(every[:, p.start : p.stop].tobytes()).hexdigest() for p in pieces)
+        return cls(replace(prepared), path, pieces, digests)
+
+    def rows(self, piece: Piece) -> PieceRows:
+        """Read what the grid has in the cells of a piece."""
+        cell, area, weight = np.load(self.entries, mmap_mode="r")[:, piece.start : piece.stop]
+        features, _ = cell_features(self.prepared, cell.astype(np.int64))
+        # names that no fitted polygon has
+        names = np.array([f"outside of the fitted polygons, part {int(number)}" for number in area], dtype=object)
+        pixels = pd.DataFrame({"area": area.astype(np.intp), "weight": weight})
+        return PieceRows(pixels, np.ones(len(cell), bool), Bags(features, names, np.array(weight)), features)
+
+
+def joined(left: NDArray[Any], right: NDArray[Any]) -> tuple[Integers, Integers]:
+    """Positions of all pairs of equal numbers, those of `left` in order."""
+    order = np.argsort(right, kind="stable")
+    first, last = (np.searchsorted(right[order], left, side) for side in ("left", "right"))
+    at, place = laid_out(first, last)
+    return at, order[place]

@@ -22,6 +22,13 @@ def cell_features(prepared: Prepared, cells: NDArray[np.int64]) -> tuple[pd.Data
     return pd.DataFrame({"x": x, "y": y, **values}), np.nan_to_num(exposure)
 
 
+def cell_exposure(prepared: Prepared, cells: NDArray[np.int64]) -> Floats:
+    """People or square kilometres of whole cells."""
+    if prepared.exposure != "population":
+        return _areas(prepared.stack.grid, cells)
+    return np.nan_to_num(prepared.stack.at(cells, ["population"])[:, 0].astype(np.float64))
+
+
 def _areas(grid: Grid, cells: NDArray[np.int64]) -> Floats:
     """Area of each cell in square kilometres."""
     areas = np.empty(len(cells))

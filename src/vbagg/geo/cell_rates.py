@@ -1,40 +1,67 @@
-"""Rates of the cells of a grid: those of fitted polygons given their polygon's total, others from their covariates."""
+"""Rates of cells: those of fitted polygons given their polygon's total, others from their covariates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from vbagg.geo.prepared import Prepared
+from vbagg.geo.cell_index import best_of_cells, by_cell
+from vbagg.geo.contents import Contents
+from vbagg.geo.pieces import PieceRows
 from vbagg.posterior import PointEstimate
 
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+CELLS_AT_ONCE = 1 << 18
+"""Cells whose quantiles are worked out at once."""
 
+
+@dataclass(frozen=True)
 class CellRates:
-    """Posterior of the rate of any cells that polygons cover.
+    """Asks for the rates that maps show, of the cells of a piece, sorted by cell.
 
-    A cell that several polygons share has the rate that it has in the one that covers most of it.
+    A cell that several polygons share has the rate that it has in the one that covers most of it: the others have NaN.
     """
 
-    def __init__(self, model: Any, prepared: Prepared) -> None:
-        self.model = model
-        cell, coverage = (prepared.bag_pixels[name].to_numpy() for name in ("cell", "coverage"))
-        order = np.lexsort((-coverage, cell))
-        first = np.ones(len(order), dtype=bool)
-        first[1:] = cell[order][1:] != cell[order][:-1]
-        self._cells, self._rows = cell[order][first], order[first]
-        self._posterior = model.posterior(prepared.bags())
+    contents: Contents
+    name: str = "rates"
 
-    def parts(self, cells: NDArray[np.int64], features: pd.DataFrame) -> Iterator[tuple[NDArray[np.bool_], Any]]:
-        """Masks of cells with these features, and the posteriors of the cells of each."""
-        place = np.searchsorted(self._cells, cells).clip(max=len(self._cells) - 1)
-        fitted = self._cells[place] == cells
-        if fitted.any():
-            rows = self._rows[place[fitted]]
-            point = isinstance(self._posterior, PointEstimate)
-            yield fitted, PointEstimate(self._posterior.mean[rows]) if point else self._posterior.law[rows]
-        if not fitted.all():
-            yield ~fitted, self.model.posterior(features[~fitted])
+    def told(self) -> str:
+        """Units and levels."""
+        contents = self.contents
+        return repr((contents.units.per, contents.levels, contents.threshold))
+
+    def answer(self, model: Any, rows: PieceRows) -> Floats:
+        """Numbers of `contents.rates` (k, n)."""
+        cell, coverage = (rows.pixels[name].to_numpy() for name in ("cell", "coverage"))
+        best = best_of_cells(cell, coverage, rows.inside)
+        found: list[tuple[Places, dict[str, Floats]]] = []
+        for own, posterior in _parts(model, rows, best):
+            found.append((own, self.contents.rates(posterior)))
+        numbers = np.full((len(found[0][1]), len(cell)), np.nan)
+        for own, rates in found:
+            numbers[:, own] = np.stack(list(rates.values()))
+        return numbers[:, by_cell(cell)]
+
+
+def _parts(model: Any, rows: PieceRows, wanted: Places) -> Iterator[tuple[Places, Any]]:
+    """Some of the wanted rows, and the posterior of their rates."""
+    inside = rows.inside[wanted]
+    if rows.bags is not None and inside.any():
+        posterior = model.posterior(rows.bags)
+        place = np.empty(len(rows.inside), dtype=np.intp)
+        place[np.flatnonzero(rows.inside)[rows.bags.rows]] = np.arange(rows.bags.n_individuals)
+        for own in _some(wanted[inside]):
+            at = place[own]
+            point = isinstance(posterior, PointEstimate)
+            yield own, PointEstimate(posterior.mean[at]) if point else posterior.law[at]
+    for own in _some(wanted[~inside]):
+        yield own, model.posterior(rows.features.iloc[own])
+
+
+def _some(rows: Places) -> Iterator[Places]:
+    return (rows[start : start + CELLS_AT_ONCE] for start in range(0, len(rows), CELLS_AT_ONCE))

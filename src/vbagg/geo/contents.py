@@ -67,8 +67,8 @@ class Contents:
         """All quantiles by the name of their map: ends of the interval, then the chosen ones."""
         return self._named((*self._ends, *self.quantiles))
 
-    def values(self, posterior: Any, exposure: Floats) -> dict[str, Floats]:
-        """All maps of some cells, by name."""
+    def rates(self, posterior: Any) -> dict[str, Floats]:
+        """Maps of the rates of some cells, by name; those that a model without uncertainty has come first."""
         per = self.units.per
         found = {"rate_mean": per * posterior.mean}
         if hasattr(posterior, "std"):
@@ -78,8 +78,19 @@ class Contents:
             found["rate_interval_width"] = found[names[1]] - found[names[0]]
             if self.threshold is not None:
                 found["exceedance"] = posterior.exceedance(self.threshold / per)
+        return found
+
+    @property
+    def rate_names(self) -> list[str]:
+        """Names of the maps of rates, in the order of `rates`."""
+        threshold = [] if self.threshold is None else ["exceedance"]
+        return ["rate_mean", "rate_sd", *self.levels, "rate_interval_width", *threshold]
+
+    def values(self, rates: Floats, exposure: Floats) -> dict[str, Floats]:
+        """All maps of some cells, by name, from the numbers (k, n) of `rates` and the exposure of whole cells."""
+        found = dict(zip(self.rate_names, rates, strict=False))
         if self.units.has_counts:
-            found["expected_count"] = posterior.mean * exposure
+            found["expected_count"] = found["rate_mean"] / self.units.per * exposure
         found[self.units.exposure] = exposure
         return found
 

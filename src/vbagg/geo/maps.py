@@ -11,20 +11,21 @@ import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import getpid
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from vbagg.errors import DataWarning
-from vbagg.geo.cell_features import cell_features
+from vbagg.geo.answers import Answers, ask
+from vbagg.geo.cell_features import cell_exposure
+from vbagg.geo.cell_index import Band, CellIndex
 from vbagg.geo.cell_rates import CellRates
 from vbagg.geo.cog import RowWriter
 from vbagg.geo.contents import MATCHED, Contents, model_tags
-from vbagg.geo.cover import Cover
 from vbagg.geo.files import output_folder, some
 from vbagg.geo.matching import TotalMatching
 from vbagg.geo.polygons import Polygons
@@ -49,8 +50,10 @@ def write_maps(
     per: float = 1000.0,
     match_totals: bool = False,
     progress: bool | Report | None = None,
+    keep: Path | str | None = None,
+    client: Any = None,
 ) -> dict[str, Path]:
-    """Write all maps of a model, in one pass over the grid.
+    """Write all maps of a model, piece by piece of the table of pixels and then in one pass over the grid.
 
     Parameters
     ----------
@@ -74,21 +77,45 @@ def write_maps(
     match_totals
         Whether to map counts rescaled to the observed totals too; see `vbagg.geo.matching` for overlaps.
     progress
-        None, True, False or a function of one dict per band (`rows` done, `of` all) and per file (`writing`).
+        None, True, False or a function of one dict per piece (`pieces` done, `of` all), per band (`rows` done, `of`
+        all) and per file (`writing`).
+    keep
+        Folder for the rates of finished pieces. Those that it holds of the same model, pixels and levels are taken, so
+        that maps that were interrupted go on where they were.
+    client
+        A `distributed.Client` of Dask, whose workers each predict a piece at a time. They read the table of pixels and
+        write to `keep` (or to `folder`), so that they must share these folders with this process.
 
     Returns
     -------
     Path by name: `rate_mean`, `rate_sd`, `rate_q...`, `rate_interval_width`, `exceedance`, `expected_count`,
     `population` or `area`, `expected_count_matched`.
     """
-    units = units_of(prepared, response, per, likelihood_of(model).name)
-    contents = Contents(units, level, tuple(quantiles), threshold, model_tags(model, response))
+    contents = contents_of(model, prepared, response, level, quantiles, threshold, per)
     observed = _totals_to_match(model, prepared, response) if match_totals else None
-    with output_folder(folder) as out, _scratch(out) as fresh:
-        with RowWriter(fresh, prepared.stack.grid) as writer, reporting(progress, "maps") as report:
-            _predict(model, prepared, contents, writer, report, observed)
+    with output_folder(folder) as out, _scratch(out) as fresh, reporting(progress, "maps") as report:
+        place = fresh / "pieces" if keep is None else Path(keep)
+        questions, kept = [CellRates(contents)], keep is not None
+        (answers,) = ask(model, prepared.pieces, questions, place, keep=kept, client=client, report=report)
+        index = CellIndex.of(prepared, fresh / "cells")
+        with RowWriter(fresh, prepared.stack.grid) as writer:
+            _fill(_Predicted(prepared, contents, index, answers), writer, report, observed)
             written = writer.finish(lambda name: report({"writing": name}))
         return {name: path.replace(out / path.name) for name, path in written.items()}
+
+
+def contents_of(
+    model: Any,
+    prepared: Prepared,
+    response: str,
+    level: float,
+    quantiles: Sequence[float],
+    threshold: float | None,
+    per: float,
+) -> Contents:
+    """What the maps of a model hold."""
+    units = units_of(prepared, response, per, likelihood_of(model).name)
+    return Contents(units, level, tuple(quantiles), threshold, model_tags(model, response))
 
 
 @contextmanager
@@ -103,27 +130,38 @@ def _scratch(folder: Path) -> Iterator[Path]:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _predict(
-    model: Any, prepared: Prepared, contents: Contents, writer: RowWriter, report: Report, observed: Floats | None
-) -> None:
+@dataclass(frozen=True)
+class _Predicted:
+    """Rates of all pieces, and where their cells are."""
+
+    prepared: Prepared
+    contents: Contents
+    index: CellIndex
+    answers: Answers
+
+    def maps(self, band: Band) -> dict[str, Floats]:
+        """All maps of the cells of a band, by name."""
+        rates = np.concatenate([self.answers[part.file][:, part.rows] for part in band.parts], axis=1)[:, band.best]
+        return self.contents.values(rates, cell_exposure(self.prepared, band.cells))
+
+
+def _fill(predicted: _Predicted, writer: RowWriter, report: Report, observed: Floats | None) -> None:
     """Fill all maps; counts that match totals follow in a second walk over the finished expected counts."""
-    grid = prepared.stack.grid
-    cover = Cover(prepared)
+    grid, contents, index = writer.grid, predicted.contents, predicted.index
     matching = None if observed is None else TotalMatching(observed)
-    rates = CellRates(model, prepared)
     began: set[str] = set()
     for rows in grid.bands(CELLS_PER_BAND):
-        cells, pairs = cover.rows(rows)
-        if len(cells):
-            maps = _values(contents, rates, cells, *cell_features(prepared, cells))
+        band = index.rows(rows)
+        if band is not None:
+            maps = predicted.maps(band)
             for name, values in maps.items():
                 if name not in began:
                     writer.add(name, contents.description(name))
                     began.add(name)
-                writer.write(name, rows, _raster(rows, grid.width, cells, values))
+                writer.write(name, rows, _raster(rows, grid.width, band.cells, values))
             if matching is not None:
                 _require_positive(maps["expected_count"])
-                matching.add(*pairs, maps["expected_count"])
+                matching.add(*band.pairs, maps["expected_count"])
         report({"rows": rows.stop, "of": grid.height})
     if not began:
         raise ValueError(
@@ -131,18 +169,7 @@ def _predict(
             "Check that polygons and rasters overlap."
         )
     if matching is not None:
-        _match(matching, prepared.polygons, cover, contents, writer)
-
-
-def _values(
-    contents: Contents, rates: CellRates, cells: NDArray[np.int64], features: pd.DataFrame, exposure: Floats
-) -> dict[str, Floats]:
-    """All maps of some cells, by name."""
-    maps: dict[str, Floats] = {}
-    for part, posterior in rates.parts(cells, features):
-        for name, values in contents.values(posterior, exposure[part]).items():
-            maps.setdefault(name, np.full(len(cells), np.nan))[part] = values
-    return maps
+        _match(matching, predicted.prepared.polygons, index, contents, writer)
 
 
 def _raster(rows: slice, width: int, cells: NDArray[np.int64], values: Floats) -> NDArray[np.float32]:
@@ -153,20 +180,22 @@ def _raster(rows: slice, width: int, cells: NDArray[np.int64], values: Floats) -
     return raster.reshape(-1, width)
 
 
-def _match(matching: TotalMatching, polygons: Polygons, cover: Cover, contents: Contents, writer: RowWriter) -> None:
+def _match(
+    matching: TotalMatching, polygons: Polygons, index: CellIndex, contents: Contents, writer: RowWriter
+) -> None:
     """Map the expected counts once more, times the factors of cells."""
     factor, miss = matching.solve()
     _warn_of_misses(polygons, matching.observed, miss)
     grid = writer.grid
     writer.add(MATCHED, contents.description(MATCHED))
     for rows in grid.bands(CELLS_PER_BAND):
-        cells, pairs = cover.rows(rows)
-        if not len(cells):
+        band = index.rows(rows)
+        if band is None:
             continue
         expected = writer.read("expected_count", rows).ravel()
-        counts = expected[cells - rows.start * grid.width].astype(np.float64)
-        counts *= matching.of_cells(factor, *pairs, len(cells))
-        writer.write(MATCHED, rows, _raster(rows, grid.width, cells, counts))
+        counts = expected[band.cells - rows.start * grid.width].astype(np.float64)
+        counts *= matching.of_cells(factor, *band.pairs, len(band.cells))
+        writer.write(MATCHED, rows, _raster(rows, grid.width, band.cells, counts))
 
 
 def _warn_of_misses(polygons: Polygons, observed: Floats, miss: Floats) -> None:

@@ -6,8 +6,9 @@ import json
 import os
 import shutil
 import warnings
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,10 @@ from vbagg.geo.agreement import (
     require_polygons,
 )
 from vbagg.geo.files import appearing, one_line, output_folder
+from vbagg.geo.pieces import Pieces
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.stack import Stack
-from vbagg.stored import StoredBags
+from vbagg.stored import StoredBags, read_rows
 
 DOCUMENT, PIXELS, POLYGONS, STACK = "prepared.json", "pixels.parquet", "polygons.gpkg", "stack.tif"
 LAYER = "polygons"
@@ -78,13 +80,32 @@ class Prepared:
         population, or times area in square kilometres), `x` and `y` (kilometres on an equal-area map), and the
         covariates.
         """
+        return self._checked(lambda: pd.read_parquet(self.table), self.polygons)
+
+    def some_pixels(self, start: int, stop: int) -> pd.DataFrame:
+        """Rows of `pixels`, those of whole polygons, checked as all are; the others stay in their file."""
+        columns = ["polygon", "cell", "coverage", "weight", "x", "y", *self.covariates]
+        try:
+            ends = read_rows((self.table, start, stop), ["polygon"])["polygon"].to_pandas().iloc[[0, -1]]
+        except Exception as error:  # pyarrow's many kinds
+            raise _unreadable(self.table.parent, error) from error
+        first, last = pd.Index(self.polygons.labels).get_indexer(ends)
+        own = replace(self.polygons, frame=self.polygons.frame.iloc[first : last + 1].reset_index(drop=True))
+        return self._checked(lambda: read_rows((self.table, start, stop), columns).to_pandas(), own)
+
+    def _checked(self, read: Callable[[], pd.DataFrame], polygons: Polygons) -> pd.DataFrame:
+        """Pixels of some polygons, which agree with all else that was prepared."""
         try:
             if self.table.stat().st_mtime_ns != self._written:  # type: ignore[attr-defined]
                 raise ValueError(f"{self.table.name} was written again since; prepare other data into other folders")
-            pixels = pd.read_parquet(self.table)
-            return require_pixels(pixels, self.polygons, self.stack, self.covariates, self.exposure)
+            return require_pixels(read(), polygons, self.stack, self.covariates, self.exposure)
         except Exception as error:  # pyarrow's many kinds
             raise _unreadable(self.table.parent, error) from error
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The table of pixels in runs of whole polygons, each of which can be in memory."""
+        return Pieces.of(self)
 
     def bags(self) -> Bags:
         """Pixels grouped by polygon, in the order of the polygons; those without any weight are left out."""
@@ -174,9 +195,7 @@ class Prepared:
 
     def _weighty(self) -> list[Any]:
         """Ids of the polygons that have any weight, in order."""
-        position = pd.Index(self.polygons.labels).get_indexer(self.pixels["polygon"])
-        totals = np.bincount(position, weights=self.pixels["weight"], minlength=len(self.polygons))
-        return self.polygons.labels[totals > 0].tolist()
+        return self.polygons.labels[self.polygons.frame[self.exposure].to_numpy(np.float64) > 0].tolist()
 
 
 def _unreadable(folder: Path, error: Exception) -> ValueError:

@@ -1,4 +1,4 @@
-"""Posterior of the totals of polygons of any size.
+"""Totals of polygons: those of the fit, piece by piece of the table of pixels, and any others by themselves.
 
 The posterior of a bag needs all its features at once. A large one is cut into pieces of neighbouring cells, whose
 totals are added with their covariance; between pieces, as between bags, that comes from the landmarks alone.
@@ -6,14 +6,24 @@ totals are added with their covariance; between pieces, as between bags, that co
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from vbagg.bags import Bags
+from vbagg.geo.pieces import PieceRows
 from vbagg.geo.units import link_of
 from vbagg.posterior import PointEstimate
+from vbagg.validate.bag_scores import pit_ends
+
+if TYPE_CHECKING:
+    from vbagg.geo.answers import Answers
+    from vbagg.geo.prepared import Prepared
+
+Floats = NDArray[np.float64]
 
 PIECE = 30_000
 """Most individuals of a piece."""
@@ -41,3 +51,74 @@ def posterior_totals(model: Any, bags: Bags) -> Any:
     starts = np.flatnonzero(np.diff(whole, prepend=-1))
     variance = np.diag(np.add.reduceat(np.add.reduceat(covariance, starts, axis=0), starts, axis=1))
     return link_of(model).total_law.from_moments(mean, variance)
+
+
+def summary(model: Any, posterior: Any, exposure: Floats, level: float, per: float) -> dict[str, Floats]:
+    """Expected totals and rates of bags with their uncertainty, NaN where the model has none."""
+    unknown = np.full(len(exposure), np.nan)
+    lower, upper = posterior.interval(level) if hasattr(posterior, "interval") else (unknown, unknown)
+    sd = posterior.std if hasattr(posterior, "std") else unknown
+    to_total = exposure if link_of(model).averages else 1.0
+    parts = {"": posterior.mean, "_sd": sd, "_lower": lower, "_upper": upper}
+    totals = {f"total{part}": to_total * values for part, values in parts.items()}
+    return totals | {f"rate{part}": per * totals[f"total{part}"] / exposure for part in parts}
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTotals:
+    """Asks for what is known of the polygons of the fit, in the order in which they are in a piece.
+
+    Attributes
+    ----------
+    labels, y, examined
+        All polygons, what was observed of them, and of how many, if that is known.
+    level, per
+        Level of intervals, and units of rates.
+    """
+
+    labels: NDArray[np.object_]
+    y: Floats
+    examined: Floats | None
+    level: float
+    per: float
+    name: str = "totals"
+
+    @classmethod
+    def of(cls, prepared: Prepared, response: str, level: float, per: float, trials: str | None) -> FittedTotals:
+        """Those of a response of prepared data."""
+        labels, frame = prepared.polygons.labels, prepared.polygons.frame
+        examined = None if trials is None else prepared.y(trials).reindex(labels).to_numpy()
+        return cls(labels, frame[response].to_numpy(dtype=np.float64), examined, level, per)
+
+    def told(self) -> str:
+        """Units, and what was observed."""
+        examined = None if self.examined is None else self.examined.tolist()
+        return repr((self.level, self.per, self.labels.tolist(), self.y.tolist(), examined))
+
+    def answer(self, model: Any, rows: PieceRows) -> Floats:
+        """Columns of `NAMES` (k, polygons)."""
+        bags = rows.bags
+        if bags is None:
+            return np.empty((len(NAMES), 0))
+        at = pd.Index(self.labels).get_indexer(list(bags.labels))
+        exposure, y = bags.totals(), self.y[at]
+        examined = None if self.examined is None else self.examined[at]
+        new = model.predictive_bags(bags, examined)
+        base = exposure if examined is None else examined
+        found = summary(model, model.posterior_bags(bags), base, self.level, self.per)
+        below, upto = pit_ends(new, y)
+        fitted = [found[f"total{part}"] for part in ("", "_lower", "_upper")]
+        rates = [found[f"rate{part}"] for part in ("", "_lower", "_upper")]
+        middle, residual = (below + upto) / 2, (y - new.mean) / new.std
+        return np.stack([at, exposure, *fitted, *new.interval(self.level), *rates, middle, residual])
+
+    def columns(self, answers: Answers) -> dict[str, Floats]:
+        """Answers about all pieces, by name."""
+        return dict(zip(NAMES, np.concatenate(list(answers), axis=1), strict=True))
+
+
+NAMES = (
+    *("position", "exposure", "fitted", "fitted_lower", "fitted_upper", "predicted_lower", "predicted_upper"),
+    *("rate", "rate_lower", "rate_upper", "pit", "residual"),
+)
+"""Of the columns of an answer about fitted polygons."""

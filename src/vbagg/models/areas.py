@@ -7,6 +7,7 @@ coordinate of its total.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -47,8 +48,48 @@ class Areas:
         return out
 
 
-def area_law(member: Member, own: Conditioned, areas: Areas, pieces: Plan, rate: np.ndarray) -> Law:
-    """Distribution of each area's total; `pieces` are bags with the weights of areas, `rate` the mean rate of rows."""
+@dataclass(frozen=True)
+class AreaSums:
+    """Sums over the pieces of areas (n), by one member of a posterior; those of different bags can be added."""
+
+    mean: np.ndarray
+    own: np.ndarray
+    """Variance that pieces do not share."""
+    roots: np.ndarray
+    """(n, m) change of the total per standard normal of the weights."""
+
+    def law(self, link: Link) -> Law:
+        """Distribution of each area's total."""
+        return link.total_law.from_moments(self.mean, np.sum(self.roots**2, axis=1) + self.own)
+
+    @staticmethod
+    def packed(sums: Sequence[AreaSums], area: np.ndarray) -> np.ndarray:
+        """Sums of all members, for the areas of these numbers, as columns of one array."""
+        most = max(one.roots.shape[1] for one in sums)
+        columns = [
+            np.vstack([np.full(len(area), number), area, one.mean, one.own, _widened(one.roots, most).T])
+            for number, one in enumerate(sums)
+        ]
+        return np.concatenate(columns, axis=1)
+
+    @classmethod
+    def added(cls, parts: Iterable[np.ndarray], place: np.ndarray) -> list[AreaSums]:
+        """Sums of all members over parts that were packed; `place` of areas in the result, -1 for none."""
+        total: dict[int, np.ndarray] = {}
+        for part in parts:
+            for number in np.unique(part[0]).astype(int).tolist() if part.size else ():
+                own = np.asarray(part[:, part[0] == number])
+                out = total.setdefault(number, np.zeros((place.max() + 1, len(part) - 2)))
+                np.add.at(out, place[own[1].astype(np.intp)], own[2:].T)
+        return [cls(out[:, 0], out[:, 1], out[:, 2:]) for _, out in sorted(total.items())]
+
+
+def _widened(roots: np.ndarray, most: int) -> np.ndarray:
+    return np.pad(roots, ((0, 0), (0, most - roots.shape[1])))
+
+
+def area_sums(member: Member, own: Conditioned, areas: Areas, pieces: Plan, rate: np.ndarray) -> AreaSums:
+    """Sums over pieces; `pieces` are bags with the weights of areas, `rate` the mean rate of rows."""
     link, state, bag = member.spec.link, own.state, areas.bag
     found = moments(*member.state, pieces.chunks(member), False)
     of_bags, rows = own.found, own.found.rows
@@ -81,8 +122,7 @@ def area_law(member: Member, own: Conditioned, areas: Areas, pieces: Plan, rate:
     law = link.rate_law(link.inverse(mean), np.sqrt(np.sum(roots**2, axis=1) + residual))
     roots = roots / _slope(link, mean)[:, None]
     own_part = (law.std * mean / law.mean) ** 2 - np.sum(roots**2, axis=1)
-    variance = np.sum(areas.sum_areas(roots) ** 2, axis=1) + areas.sum_areas(np.maximum(own_part, 0.0))
-    return link.total_law.from_moments(areas.sum_areas(mean), variance)
+    return AreaSums(areas.sum_areas(mean), areas.sum_areas(np.maximum(own_part, 0.0)), areas.sum_areas(roots))
 
 
 def _slope(link: Link, totals: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from vbagg.errors import unknown_name
 from vbagg.laws import Law, Mixture
 from vbagg.likelihoods.base import Likelihood
 from vbagg.models import setup
-from vbagg.models.areas import Areas, area_law
+from vbagg.models.areas import Areas, AreaSums, area_sums
 from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.predicted import Conditioned, Member, Outputs, Plan, Totals
 from vbagg.observed import Observed
@@ -126,14 +126,12 @@ class Fitted:
 
     def posterior_areas(self, bags: Bags, row: np.ndarray, area: np.ndarray, weight: np.ndarray) -> Posterior:
         """Posterior of the totals of areas made of rows of bags, each with a weight of its own."""
-        plan, outputs = self._plan(bags, None, all_rows=True), self._outputs(bags, None)
-        areas, pieces = self._pieces(bags, row, area, weight)
+        areas, sums = self._sums_of_areas(bags, row, area, weight, None)
         known: dict[int, Conditioned] = {}
 
         def law(member: Member) -> Law:
-            known[id(member)] = own = Conditioned(member, plan, outputs, risk=True, smooth=False)
-            rate = self._rates(member, own.mean, own.variance, own.white).mean
-            return area_law(member, own, areas, pieces, rate)
+            known[id(member)], own = sums(member)
+            return own.law(self.spec.link)
 
         mixed = self._mixed(law)
 
@@ -144,7 +142,35 @@ class Fitted:
 
         return Posterior(mixed, self._mixed_draws(draw))
 
-    def _pieces(self, bags: Bags, row: np.ndarray, area: np.ndarray, weight: np.ndarray) -> tuple[Areas, Plan]:
+    def area_sums(
+        self, bags: Bags, row: np.ndarray, area: np.ndarray, weight: np.ndarray, whole: np.ndarray
+    ) -> list[AreaSums]:
+        """What these bags add to the totals of areas whose weights, here and elsewhere, sum to `whole`, by member."""
+        _, sums = self._sums_of_areas(bags, row, area, weight, whole)
+        with jax.enable_x64(True), one_blas_thread():
+            return [sums(member)[1] for member in self.members]
+
+    def area_law(self, sums: list[AreaSums]) -> Law:
+        """Distribution of the totals of areas, from the sums over all of their bags."""
+        of_member = dict(zip(map(id, self.members), sums, strict=True))
+        return self._mixed(lambda member: of_member[id(member)].law(self.spec.link))
+
+    def _sums_of_areas(
+        self, bags: Bags, row: np.ndarray, area: np.ndarray, weight: np.ndarray, whole: np.ndarray | None
+    ) -> tuple[Areas, Callable[[Member], tuple[Conditioned, AreaSums]]]:
+        plan, outputs = self._plan(bags, None, all_rows=True), self._outputs(bags, None)
+        areas, pieces = self._pieces(bags, row, area, weight, whole)
+
+        def sums(member: Member) -> tuple[Conditioned, AreaSums]:
+            own = Conditioned(member, plan, outputs, risk=True, smooth=False)
+            rate = self._rates(member, own.mean, own.variance, own.white).mean
+            return own, area_sums(member, own, areas, pieces, rate)
+
+        return areas, sums
+
+    def _pieces(
+        self, bags: Bags, row: np.ndarray, area: np.ndarray, weight: np.ndarray, whole: np.ndarray | None
+    ) -> tuple[Areas, Plan]:
         """Areas in pieces that each lie in one bag, and the pieces as bags."""
         n = int(area.max()) + 1
         used = weight > 0
@@ -157,7 +183,8 @@ class Fitted:
         effective = np.bincount(piece, weight) ** 2 / np.bincount(piece, weight**2)
         smaller = bags.effective_sizes()[bag] / effective
         if self.spec.link.averages:
-            weight = weight / np.bincount(own[piece], weight, n)[own[piece]]
+            whole = np.bincount(own[piece], weight, n) if whole is None else whole
+            weight = weight / whole[own[piece]]
         parts = Bags(bags.X[row], piece, weight, coordinates=())
         scaled = parts.with_arrays(self.frame.scaler.forward(parts.X), weight * self.rate_scale)
         known = self.frame.known(np.zeros(len(row)))

@@ -18,10 +18,12 @@ from vbagg.elbo import APPROXIMATIONS
 from vbagg.errors import ConvergenceWarning, unknown_name
 from vbagg.inference import Problem, get_inference
 from vbagg.kernels import Kernel, Prior
+from vbagg.laws import Law
 from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
 from vbagg.links import get_link
 from vbagg.models import setup
+from vbagg.models.areas import AreaSums
 from vbagg.models.base import BagModel
 from vbagg.models.fitted import Fitted
 from vbagg.models.learning import Choices, Learnt, learn
@@ -201,6 +203,14 @@ class VBAgg(BagModel):
                 " has none. Leave such areas out and number the others."
             )
         return fitted.posterior_areas(bags, at, areas, own)
+
+    def area_sums(self, bags: Bags, row: Any, area: Any, weight: Any, whole: Any) -> list[AreaSums]:
+        """What some bags add to the areas of `posterior_areas`, whose weights in all bags sum to `whole`."""
+        return self._checked().area_sums(bags, row, area, weight, whole)
+
+    def area_law(self, sums: list[AreaSums]) -> Law:
+        """The law of the totals of areas, from the sums over all bags of what `area_sums` gives."""
+        return self._checked().area_law(sums)
 
     @property
     def kernel_(self) -> Kernel:

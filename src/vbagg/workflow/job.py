@@ -43,7 +43,7 @@ def run(
     progress
         Show stages and time left on standard error.
     client
-        A `distributed.Client` of Dask, whose workers fit and validate.
+        A `distributed.Client` of Dask, whose workers fit, map and validate.
     options
         Those of the command line, with underscores for hyphens: `polygons="districts.gpkg"`, `covariate=["evi.tif"]`.
         In the place of a file of polygons goes a GeoDataFrame, in that of a raster an xarray.DataArray, whose name is

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from vbagg.geo.prepare import Prepared
     from vbagg.models.vbagg import VBAgg
 
+PREDICTED = 0.9
+"""Share of the time for maps that pieces take; filling bands of rows takes the rest."""
+
 
 def check_settings(settings: Settings, announce: Callable[[str], None] = lambda text: None) -> Findings:
     """Look at the inputs of a run and at what is planned with them; work that takes long is announced."""
@@ -133,32 +136,38 @@ def _fit_progress(run: Run, response: str) -> Callable[[dict[str, Any]], None]:
 
 def _map(run: Run, folder: Path) -> None:
     from vbagg.geo.aggregate import aggregate, polygon_table, write_polygons
+    from vbagg.geo.ahead import predict_ahead
     from vbagg.geo.maps import write_maps
     from vbagg.geo.polygons import read_polygons
 
     prepared, options = run.prepared(), run.settings.maps
-    others = [read_polygons(path) for path in options.to]
+    trials, others = run.settings.model.trials, [read_polygons(path) for path in options.to]
     for response in prepared.responses:
         model, own = run.model(response), folder / run.file_name(response)
+        shared: dict[str, Any] = {"keep": run.folder.kept(MAPS.name) / run.file_name(response), "client": run.client}
+        shown: dict[str, Any] = {"level": options.level, "quantiles": options.quantile, "threshold": options.threshold}
+        told = _shares(run, f"{response}: maps")
         run.tell(f"{response}: maps")
+        predict_ahead(
+            model, prepared, others, response=response, per=options.per, trials=trials, report=told, **shown, **shared
+        )
         write_maps(
             model,
             prepared,
             own,
             response=response,
-            level=options.level,
-            quantiles=options.quantile,
-            threshold=options.threshold,
             per=options.per,
             match_totals=options.match_totals,
-            progress=_shares(run, f"{response}: maps"),
+            progress=told,
+            **shown,
+            **shared,
         )
         run.tell(f"{response}: polygons")
-        table = polygon_table(model, prepared, response, options.level, options.per, run.settings.model.trials)
-        write_polygons(table, own)
+        write_polygons(polygon_table(model, prepared, response, options.level, options.per, trials, **shared), own)
         for path, polygons in zip(options.to, others, strict=True):
             run.tell(f"{response}: {path.name}")
-            write_polygons(aggregate(model, prepared, polygons, response, options.level, options.per), own, path.stem)
+            table = aggregate(model, prepared, polygons, response, options.level, options.per, **shared)
+            write_polygons(table, own, path.stem)
 
 
 def _validate(run: Run, folder: Path) -> None:
@@ -232,10 +241,13 @@ def _by_fold(run: Run, response: str) -> Callable[[dict[str, Any]], None]:
 
 
 def _shares(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
-    """Turn entries with `rows` and `of` into shares of a stage."""
+    """Turn entries with `pieces`, or `rows`, and `of` into shares of a stage, most of which is for pieces."""
 
     def report(entry: dict[str, Any]) -> None:
-        run.tell(what, entry["rows"] / entry["of"] if entry.get("of") else None)
+        if "pieces" in entry:
+            run.tell(what, PREDICTED * entry["pieces"] / entry["of"])
+        else:
+            run.tell(what, PREDICTED + (1 - PREDICTED) * entry["rows"] / entry["of"] if "rows" in entry else None)
 
     return report
 

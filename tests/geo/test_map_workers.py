@@ -1,0 +1,160 @@
+"""Maps and tables piece by piece: in one process, on workers, with faults, and after an interruption."""
+
+import os
+import signal
+import warnings
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import pytest
+import rasterio
+from shapely import box
+from tiny_country import CHEAP, EAST, NORTH, SOUTH, WEST, fitted_model, prepared_country, write_files
+
+from vbagg import cluster
+from vbagg.errors import ClusterError
+from vbagg.geo import Prepared, aggregate, answers, pieces, polygon_table, read_polygons, write_maps
+from vbagg.workflow.job import carry_out_stages
+from vbagg.workflow.progress import showing
+from vbagg.workflow.settings import from_words
+
+pytest.importorskip("distributed", reason="needs Dask: pip install vbagg[cluster]")
+pytestmark = pytest.mark.filterwarnings("ignore")
+OPTIONS = {"response": "cases", "quantiles": (0.5,), "threshold": 25.0, "match_totals": True}
+
+
+@pytest.fixture
+def client():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with cluster.local_cluster(2) as client:
+            yield client
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The country in one piece."""
+    own = prepared_country(tmp_path_factory.mktemp("country"))
+    own.save(own.table.parent)
+    return own
+
+
+@pytest.fixture(scope="module")
+def expected(whole, tmp_path_factory):
+    return write_maps(fitted_model(), whole, tmp_path_factory.mktemp("maps"), progress=False, **OPTIONS)
+
+
+@pytest.fixture
+def cut(whole, monkeypatch):
+    """The same in several pieces."""
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 24)
+    found = Prepared.load(whole.table.parent)
+    assert len(found.pieces.all) > 4
+    return found
+
+
+def assert_same(found, expected):
+    assert list(found) == list(expected)
+    for name, path in expected.items():
+        with rasterio.open(found[name]) as one, rasterio.open(path) as other:
+            np.testing.assert_allclose(one.read(1), other.read(1), rtol=1e-5, err_msg=name)
+            assert one.tags() == other.tags()
+
+
+def areas():
+    """Parts of districts, with cells outside of all of them, and a place with no cells."""
+    shapes = [box(WEST - 0.1, SOUTH, 30.61, NORTH), box(30.52, -1.7, EAST, -1.4), box(9, 9, 10, 10)]
+    return read_polygons(gpd.GeoDataFrame({"area": [1, 2, 3]}, geometry=shapes, crs=4326), "area")
+
+
+def test_pieces_change_nothing(cut, whole, expected, tmp_path):
+    assert_same(write_maps(fitted_model(), cut, tmp_path, progress=False, **OPTIONS), expected)
+    for table in (
+        lambda own: polygon_table(fitted_model(), own, "cases", level=0.8),
+        lambda own: aggregate(fitted_model(), own, areas(), level=0.8),
+    ):
+        one, many = (pd.DataFrame(table(own)).drop(columns="geometry") for own in (whole, cut))
+        pd.testing.assert_frame_equal(many, one, rtol=1e-6)
+    assert np.isfinite(many["total_sd"]).sum() == 2
+
+
+def test_workers_and_a_killed_one_give_the_same(client, cut, expected, tmp_path):
+    killed = []
+
+    def kill(entry):
+        if "pieces" in entry and not killed:
+            assert entry["pieces"] < entry["of"]
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    assert_same(write_maps(fitted_model(), cut, tmp_path / "maps", client=client, progress=kill, **OPTIONS), expected)
+    assert len(killed) == 1
+
+
+@pytest.mark.slow
+def test_tables_of_workers_are_those_of_one_process(client, cut, whole):
+    for table in (polygon_table, aggregate):
+        more = ("cases",) if table is polygon_table else (areas(),)
+        one, many = table(fitted_model(), whole, *more), table(fitted_model(), cut, *more, client=client)
+        pd.testing.assert_frame_equal(*(pd.DataFrame(own).drop(columns="geometry") for own in (many, one)), rtol=1e-6)
+
+
+def test_after_the_scheduler_is_gone_finished_pieces_count(client, cut, expected, tmp_path):
+    kept, told = tmp_path / "kept", []
+    with pytest.raises(ClusterError, match="The connection to the scheduler was lost"):
+        write_maps(
+            fitted_model(),
+            cut,
+            tmp_path / "maps",
+            client=client,
+            keep=kept,
+            progress=lambda entry: client.cluster.close(),
+            **OPTIONS,
+        )
+    assert not list((tmp_path / "maps").glob("*"))
+    again = write_maps(fitted_model(), cut, tmp_path / "maps", keep=kept, progress=told.append, **OPTIONS)
+    assert_same(again, expected)
+    assert told[0]["kept"]
+    assert told[0]["pieces"] >= 1
+
+
+def test_a_run_that_is_killed_goes_on_from_finished_pieces(tmp_path, monkeypatch):
+    files = write_files(tmp_path)
+    options = {"polygons": files["districts"], "id": "name", "response": "cases", "population": files["population"]}
+    options |= {"covariate": [files["height"]], "population_is": "counts", "to": [tmp_path / "areas.gpkg"], **CHEAP}
+    settings = from_words(options, None)
+    areas().frame.to_file(tmp_path / "areas.gpkg")
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 24)
+    carried_out, done = answers._Task.carry_out, []
+
+    def interrupted(task, item):
+        if len(done) == limit:
+            raise KeyboardInterrupt
+        done.append(item)
+        return carried_out(task, item)
+
+    monkeypatch.setattr(answers._Task, "carry_out", interrupted)
+
+    def run(name, *stages):
+        with showing(False) as shown:
+            return carry_out_stages(settings, tmp_path / name, stages, False, shown)
+
+    limit = 3
+    run("one", "prepared", "models")
+    with pytest.raises(KeyboardInterrupt):
+        run("one", "maps")
+    assert not (tmp_path / "one" / "maps").exists()
+    n, limit = len(Prepared.load(tmp_path / "one" / "prepared").pieces.all), -1
+    done.clear()
+    finished = run("one", "maps")
+    # all questions about a piece are asked together; a last piece has what lies outside of the districts
+    assert len(done) == n - 3 + 1
+    assert not finished.folder.kept("maps").exists()
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 1000)
+    at_once = run("two", "prepared", "models", "maps")
+    paths = ({path.name: path for path in own.map_files()} for own in (finished, at_once))
+    assert_same(*paths)
+    for name in ("polygons", "areas"):
+        tables = (own.to_geopandas(name=name).drop(columns="geometry") for own in (finished, at_once))
+        pd.testing.assert_frame_equal(*tables, rtol=1e-6, atol=1e-7)
