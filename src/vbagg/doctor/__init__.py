@@ -38,7 +38,7 @@ def check(
     """Look at the inputs of a run, and at what is planned with them as far as it is given.
 
     Nothing is kept. What is wrong with one input does not keep others from being looked at. `announce` is called with
-    what reading will take, before it begins, where that is long. Workers of `client`, if there is one, read the rasters.
+    what reading will take, before it begins, where that is long. Workers of a `client` read the rasters.
     """
     with TemporaryDirectory(prefix="vbagg-") as folder:
         return examine(data, model, validation, maps, folder=Path(folder), announce=announce, client=client)[0]
