@@ -88,9 +88,8 @@ def check_size(
             f"{len(layers)} rasters and about {pixels:,.0f} pixels take about {duration(seconds)} and {size} to read"
         )
     cost = _fit(len(polygons), int(pixels), int(pixels), len(layers), model)
-    memory, whose = (
-        (machine_memory(), "this machine has") if client is None else (memory_of_all(client), "workers have")
-    )
+    memory = machine_memory() if client is None else memory_of_all(client)
+    whose = "this machine has" if client is None else "the workers have"
     is_too_large = memory is not None and cost["bytes"] > memory
     if is_too_large or cost["cpu_seconds"] > LONG:
         resolution = coarser(grid, pixels, ENOUGH_PIXELS)

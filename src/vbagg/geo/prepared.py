@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import warnings
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,10 +26,12 @@ from vbagg.geo.agreement import (
     column_kinds,
     read_document,
     require_columns,
+    require_fewer,
     require_kind,
     require_layers,
     require_pixels,
     require_polygons,
+    require_stored,
 )
 from vbagg.geo.files import appearing, one_line, output_folder
 from vbagg.geo.polygons import Polygons
@@ -78,11 +81,17 @@ class Prepared:
         population, or times area in square kilometres), `x` and `y` (kilometres on an equal-area map), and the
         covariates.
         """
+        with self._readable():
+            pixels = pd.read_parquet(require_fewer(self.table))
+            return require_pixels(pixels, self.polygons, self.stack, self.covariates, self.exposure)
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Say of what goes wrong that prepared data cannot be read."""
         try:
             if self.table.stat().st_mtime_ns != self._written:  # type: ignore[attr-defined]
                 raise ValueError(f"{self.table.name} was written again since; prepare other data into other folders")
-            pixels = pd.read_parquet(self.table)
-            return require_pixels(pixels, self.polygons, self.stack, self.covariates, self.exposure)
+            yield
         except Exception as error:  # pyarrow's many kinds
             raise _unreadable(self.table.parent, error) from error
 
@@ -91,7 +100,9 @@ class Prepared:
         return self._bags
 
     def stored_bags(self) -> StoredBags:
-        """The same bags in the file of pixels, for workers that read it."""
+        """The same bags in the file of pixels, for workers that read it; here a little is read at a time."""
+        with self._readable():
+            require_stored(self.table, self.polygons, self.stack, self.covariates, self.exposure)
         return Bags.from_parquet(self.table.resolve(), ["x", "y", *self.covariates], "polygon")
 
     @cached_property
@@ -174,9 +185,7 @@ class Prepared:
 
     def _weighty(self) -> list[Any]:
         """Ids of the polygons that have any weight, in order."""
-        position = pd.Index(self.polygons.labels).get_indexer(self.pixels["polygon"])
-        totals = np.bincount(position, weights=self.pixels["weight"], minlength=len(self.polygons))
-        return self.polygons.labels[totals > 0].tolist()
+        return self.polygons.labels[self.polygons.frame[self.exposure].to_numpy(np.float64) > 0].tolist()
 
 
 def _unreadable(folder: Path, error: Exception) -> ValueError:
