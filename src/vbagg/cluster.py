@@ -19,10 +19,11 @@ import numpy as np
 from vbagg.bags import Bags
 from vbagg.chunks import block_numbers
 from vbagg.errors import ClusterError
+from vbagg.framed import FramedRows
 from vbagg.held import Division, Held
 from vbagg.models.frame import drop_inert
-from vbagg.portions import Outline, Portion, Portions, StoredPortion, outline_of
-from vbagg.stored import StoredBags
+from vbagg.portions import Outline, Portion, Portions, StoredPortion, outline_of, portion_of
+from vbagg.stored import DistantBags
 from vbagg.threads import COUNTS, at_most, one_blas_thread, processors
 
 PACKAGES = ("vbagg", "jax", "numpy", "scipy", "dask", "distributed")
@@ -123,21 +124,31 @@ def on_worker(function: Callable[..., Any], thing: Any, *arguments: Any) -> Any:
         return function(thing, *arguments)
 
 
-def portions_on(client: Any, bags: Bags | StoredBags, offset: Any = None) -> Portions:
+def portions_on(client: Any, bags: Bags | DistantBags, offset: Any = None) -> Portions:
     """Bags divided among the workers of a cluster: one portion each, of about as many rows. One block stays here."""
     workers = workers_of(client)
-    if isinstance(bags, StoredBags):
+    if isinstance(bags, DistantBags):
         if offset is not None:
-            raise ValueError("`offset` goes with bags in this process, not with stored ones.")
+            raise ValueError("`offset` goes with bags in this process, not with stored ones or data frames of Dask.")
         block = block_numbers(bags.sizes)
-        stored = [StoredPortion(bags.rows(*span)) for span in workers.spans(block)]
-        return _joined(workers.hold(stored), block) if block[-1] else Portions.of(*stored[0].load())
+        if not block[-1]:
+            return Portions.of(*portion_of(bags.rows().read()))
+        return _joined(workers.hold([_source(client, bags.rows(*span)) for span in workers.spans(block)]), block)
     used, rows_offset = drop_inert(bags, offset)
     block = block_numbers(used.sizes)
     if not block[-1]:
         return Portions.of(used, rows_offset)
     here = [_cut(used, rows_offset, *span) for span in workers.spans(block)]
     return _joined(workers.hold(here).made(Portion.load), block)
+
+
+def _source(client: Any, rows: Any) -> Any:
+    """A portion in files, or one that workers make of the partitions of a data frame."""
+    if not isinstance(rows, FramedRows):
+        return StoredPortion(rows)
+    from dask.delayed import delayed
+
+    return client.compute(delayed(portion_of)(rows.delayed()))
 
 
 def workers_of(client: Any, packages: Sequence[str] = ()) -> OnWorkers:
