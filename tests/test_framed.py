@@ -76,13 +76,13 @@ def test_fits_are_those_from_memory_and_from_files(client, table, rng, tmp_path,
     stored, whole = Bags.from_parquet(tmp_path / "pixels.parquet", **COLUMNS), in_memory(table)
     y = pd.Series(rng.poisson(30.0, 13).astype(float), index=list(whole.labels))
     bags = Bags.from_dask(framed(table, *range(25, 200, 25)), **COLUMNS)
-    fitted = model().fit(bags, y, client=client)
-    assert fitted.elbo_ == model().fit(stored, y, client=client).elbo_ == model().fit(whole, y, client=client).elbo_
-    assert fitted.elbo_ == pytest.approx(model().fit(whole, y).elbo_, rel=1e-6)
-    np.testing.assert_allclose(fitted.posterior(whole).mean, model().fit(whole, y).posterior(whole).mean, rtol=1e-3)
+    fitted, alone = model().fit(bags, y, client=client), model().fit(whole, y)
+    assert fitted.elbo_ == model().fit(stored, y, client=client).elbo_
+    assert fitted.elbo_ == pytest.approx(alone.elbo_, rel=1e-6)
+    np.testing.assert_allclose(fitted.posterior(whole).mean, alone.posterior(whole).mean, rtol=1e-3)
     with pytest.raises(AttributeError, match="needs the training data in this process"):
         fitted.elbo_mc_  # noqa: B018
-    assert model().fit(bags, y).elbo_ == model().fit(whole, y).elbo_
+    assert model().fit(bags, y).elbo_ == alone.elbo_
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -102,15 +102,11 @@ def test_what_cannot_work_is_named(table, client):
     frame = framed(table, 50)
     with pytest.raises(ValueError, match="The data frame has no column 'place'; it has area, rain"):
         Bags.from_dask(frame, bag="place")
-    with pytest.raises(
-        ValueError, match=r"must have 'area' as a column; it is the index\. Use `frame\.reset_index\(\)`"
-    ):
+    with pytest.raises(ValueError, match=r"must have 'area' as a column; it is the index\. Use `frame\.reset"):
         Bags.from_dask(framed(table.set_index("area"), 50), bag="area", weight="people")
     with pytest.raises(TypeError, match="`frame` must be a Dask data frame; got DataFrame"):
         Bags.from_dask(table, **COLUMNS)
-    with pytest.raises(
-        ValueError, match="`offset` goes with bags in this process, not with stored ones or data frames"
-    ):
+    with pytest.raises(ValueError, match="`offset` goes with bags in this process, not with stored ones or"):
         model().fit(Bags.from_dask(frame, **COLUMNS), np.ones(13), offset=np.ones(len(table)), client=client)
 
 
