@@ -160,7 +160,7 @@ def require_stored(path: Path, polygons: Polygons, stack: Stack, covariates: Seq
     """The table of pixels, which is as `require_pixels` asks; a little of it is read at a time."""
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(path) as file:
+    with ParquetFile(path, pre_buffer=False) as file:  # else all that was read stays in memory
         checks = PixelChecks(polygons, stack, covariates, exposure, file.metadata.num_rows)
         for batch in file.iter_batches(AT_ONCE):
             checks.add(batch.to_pandas())
