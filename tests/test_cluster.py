@@ -99,8 +99,10 @@ class TestClient:
 
     def test_other_versions_are_named_before_work_starts(self, client, data, monkeypatch):
         own = cluster._versions()
-        monkeypatch.setattr(cluster, "_versions", lambda: own | {"jax": "0.0.1"})
-        monkeypatch.setattr(client, "run", lambda function: {"tcp://there": own, "tcp://other": own | {"jax": "9"}})
+        monkeypatch.setattr(cluster, "_versions", lambda more: own | {"jax": "0.0.1"})
+        monkeypatch.setattr(
+            client, "run", lambda function, more: {"tcp://there": own, "tcp://other": own | {"jax": "9"}}
+        )
         with pytest.raises(ClusterError, match=r"tcp://there has jax .* instead of 0\.0\.1\. Install the same"):
             model().fit(data.bags, data.y, client=client)
 

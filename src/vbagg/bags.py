@@ -33,6 +33,7 @@ from vbagg.inputs import (
 )
 
 if TYPE_CHECKING:
+    from vbagg.framed import FramedBags
     from vbagg.stored import StoredBags
 
 
@@ -204,6 +205,29 @@ class Bags(BagTable):
         from vbagg.stored import StoredBags
 
         return StoredBags(path, features, bag, weight, coordinates)
+
+    @staticmethod
+    def from_dask(
+        frame: Any,
+        features: Sequence[str] | None = None,
+        bag: str = "bag",
+        weight: str | None = "weight",
+        coordinates: Sequence[str] | None = None,
+    ) -> FramedBags:
+        """Bags in a Dask data frame, whose partitions stay on workers: `VBAgg.fit` with a `client` takes them.
+
+        Parameters
+        ----------
+        frame
+            Rows of a bag follow each other, within partitions and from the end of one to the beginning of the next;
+            `frame.sort_values(bag)` sees to it. Partitions are made twice, once for labels and weights alone, and must
+            be the same each time.
+        features, bag, weight, coordinates
+            Names of columns, as for `from_parquet`.
+        """
+        from vbagg.framed import FramedBags
+
+        return FramedBags(frame, features, bag, weight, coordinates)
 
     @property
     def sizes(self) -> NDArray[np.intp]:

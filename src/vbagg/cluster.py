@@ -6,9 +6,10 @@ another worker when one dies: the result is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -18,16 +19,19 @@ import numpy as np
 from vbagg.bags import Bags
 from vbagg.chunks import block_numbers
 from vbagg.errors import ClusterError
+from vbagg.framed import FramedRows
 from vbagg.held import Division, Held
 from vbagg.models.frame import drop_inert
-from vbagg.portions import Outline, Portion, Portions, StoredPortion, outline_of
-from vbagg.stored import StoredBags
+from vbagg.portions import Outline, Portion, Portions, StoredPortion, outline_of, portion_of
+from vbagg.stored import DistantBags
 from vbagg.threads import COUNTS, at_most, one_blas_thread, processors
 
 PACKAGES = ("vbagg", "jax", "numpy", "scipy", "dask", "distributed")
 """Whose versions must be the same on workers."""
 SECONDS_TO_ANSWER = 10
 """That a scheduler has at most when it is first spoken to."""
+AHEAD = 2
+"""Pieces of work that each worker has, or has done, before they are asked for."""
 EXTRA = "`pip install vbagg[cluster]`"
 
 
@@ -70,11 +74,28 @@ class OnWorkers(Held[Any]):
 
     def spans(self, block: np.ndarray) -> list[tuple[int, int]]:
         """Runs of as many blocks for each worker, or of one less."""
-        with clear_errors(self.client):
-            workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
-        groups = np.array_split(np.arange(block.max() + 1), min(workers, block.max() + 1))
+        groups = np.array_split(np.arange(block.max() + 1), min(self.n_workers, block.max() + 1))
         edges = [*(int(np.searchsorted(block, group[0])) for group in groups), len(block)]
         return list(pairwise(edges))
+
+    @property
+    def n_workers(self) -> int:
+        """How many there are now."""
+        with clear_errors(self.client):
+            return len(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def in_order(self, function: Callable[..., Any], items: Iterable[Any]) -> Iterator[Any]:  # noqa: D102
+        (thing,) = self.things
+        waiting, ahead = iter(items), AHEAD * max(1, self.n_workers)
+        with clear_errors(self.client):
+            begun = deque(self._begun(function, thing, item) for item in islice(waiting, ahead))
+            while begun:
+                result = begun.popleft().result()
+                begun.extend(self._begun(function, thing, item) for item in islice(waiting, 1))
+                yield result
+
+    def _begun(self, function: Callable[..., Any], thing: Any, item: Any) -> Any:
+        return self.client.submit(on_worker, function, thing, item, pure=False)
 
     def ended(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
         """Items and `function(object, item)`, with the one object that there is, in the order in which they end."""
@@ -82,7 +103,7 @@ class OnWorkers(Held[Any]):
 
         (thing,) = self.things
         with clear_errors(self.client):
-            futures = {self.client.submit(on_worker, function, thing, item, pure=False): item for item in items}
+            futures = {self._begun(function, thing, item): item for item in items}
             for future in as_completed(futures):
                 yield futures[future], future.result()
 
@@ -103,23 +124,38 @@ def on_worker(function: Callable[..., Any], thing: Any, *arguments: Any) -> Any:
         return function(thing, *arguments)
 
 
-def portions_on(client: Any, bags: Bags | StoredBags, offset: Any = None) -> Portions:
+def portions_on(client: Any, bags: Bags | DistantBags, offset: Any = None) -> Portions:
     """Bags divided among the workers of a cluster: one portion each, of about as many rows. One block stays here."""
-    require_client(client)
-    require_same_versions(client)
-    workers = OnWorkers(client, ())
-    if isinstance(bags, StoredBags):
+    workers = workers_of(client)
+    if isinstance(bags, DistantBags):
         if offset is not None:
-            raise ValueError("`offset` goes with bags in this process, not with stored ones.")
+            raise ValueError("`offset` goes with bags in this process, not with stored ones or data frames of Dask.")
         block = block_numbers(bags.sizes)
-        stored = [StoredPortion(bags.rows(*span)) for span in workers.spans(block)]
-        return _joined(workers.hold(stored), block) if block[-1] else Portions.of(*stored[0].load())
+        if not block[-1]:
+            return Portions.of(*portion_of(bags.rows().read()))
+        return _joined(workers.hold([_source(client, bags.rows(*span)) for span in workers.spans(block)]), block)
     used, rows_offset = drop_inert(bags, offset)
     block = block_numbers(used.sizes)
     if not block[-1]:
         return Portions.of(used, rows_offset)
     here = [_cut(used, rows_offset, *span) for span in workers.spans(block)]
     return _joined(workers.hold(here).made(Portion.load), block)
+
+
+def _source(client: Any, rows: Any) -> Any:
+    """A portion in files, or one that workers make of the partitions of a data frame."""
+    if not isinstance(rows, FramedRows):
+        return StoredPortion(rows)
+    from dask.delayed import delayed
+
+    return client.compute(delayed(portion_of)(rows.delayed()))
+
+
+def workers_of(client: Any, packages: Sequence[str] = ()) -> OnWorkers:
+    """The workers of a cluster, which hold nothing yet and have the same versions of packages as this process."""
+    require_client(client)
+    require_same_versions(client, packages)
+    return OnWorkers(client, ())
 
 
 def _cut(bags: Bags, offset: np.ndarray, first: int, last: int) -> Portion:
@@ -152,6 +188,14 @@ def require_client(client: Any) -> None:
             raise ClusterError(f"The cluster at {client.scheduler.address} has no workers. Add some first.")
 
 
+def memory_of(client: Any) -> list[float]:
+    """Bytes that each worker may use, 0 for one without a limit."""
+    require_client(client)
+    with clear_errors(client):
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return [float(worker["memory_limit"] or 0) for worker in workers]
+
+
 def require_dask(what: str) -> Any:
     """The package, or an error that says what needs it."""
     try:
@@ -161,11 +205,11 @@ def require_dask(what: str) -> Any:
     return distributed
 
 
-def require_same_versions(client: Any) -> None:
-    """Refuse workers that have other versions of packages than this process, or of Python."""
-    own = _versions()
+def require_same_versions(client: Any, more: Sequence[str] = ()) -> None:
+    """Refuse workers that have other versions of packages than this process, or of Python; `more` packages count."""
+    own = _versions(more)
     with clear_errors(client):
-        found = client.run(_versions)
+        found = client.run(_versions, more)
     for worker, versions in found.items():
         other = [f"{name} {versions[name]} instead of {own[name]}" for name in own if versions[name] != own[name]]
         if other:
@@ -175,7 +219,7 @@ def require_same_versions(client: Any) -> None:
             )
 
 
-def _versions() -> dict[str, str]:
+def _versions(more: Sequence[str] = ()) -> dict[str, str]:
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
@@ -185,7 +229,7 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             return "none"
 
-    return {"Python": platform.python_version()} | {name: found(name) for name in PACKAGES}
+    return {"Python": platform.python_version()} | {name: found(name) for name in (*PACKAGES, *more)}
 
 
 @contextmanager

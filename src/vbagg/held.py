@@ -7,7 +7,7 @@ the sums have one part.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -35,6 +35,10 @@ class Held(ABC, Generic[Kind]):
         """How to divide bags, whose blocks have these numbers, for these places: firsts, and those after the last."""
 
     @abstractmethod
+    def in_order(self, function: Callable[..., Any], items: Iterable[Any]) -> Iterator[Any]:
+        """`function(object, item)` of each item in turn, with the one object that there is; few are ready ahead."""
+
+    @abstractmethod
     def made(self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None) -> Held[Any]:
         """The same results as objects that stay where they were made."""
 
@@ -57,6 +61,10 @@ class Here(Held[Kind]):
 
     def spans(self, block: np.ndarray) -> list[tuple[int, int]]:  # noqa: D102
         return [(0, len(block))]
+
+    def in_order(self, function: Callable[..., Any], items: Iterable[Any]) -> Iterator[Any]:  # noqa: D102
+        (thing,) = self.objects
+        return (function(thing, item) for item in items)
 
     def made(self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None) -> Held[Any]:  # noqa: D102
         return Here(self.each(function, *arguments, own=own))

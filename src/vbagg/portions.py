@@ -41,8 +41,13 @@ class StoredPortion(NamedTuple):
 
     def load(self) -> Portion:
         """Read it."""
-        used = Bags(**self.rows.read()).drop_zero_weight()
-        return Portion(used, np.zeros(used.n_individuals))
+        return portion_of(self.rows.read())
+
+
+def portion_of(arguments: dict[str, Any]) -> Portion:
+    """The portion of bags that are made of these arguments."""
+    used = Bags(**arguments).drop_zero_weight()
+    return Portion(used, np.zeros(used.n_individuals))
 
 
 class Source(Protocol):

@@ -1,14 +1,15 @@
-"""Bags in Parquet files that need not fit into memory: read in portions, where they are needed."""
+"""Bags that need not fit into memory, in Parquet files: read in portions, where they are needed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,32 +18,60 @@ from vbagg.inputs import object_array, some_bags
 SUFFIX = ".parquet"
 
 
+Piece = tuple[Any, int, int]
+"""A place, such as a file, and rows of it from one to before another."""
+
+
 class Run(NamedTuple):
-    """Rows of one bag, which follow each other in one file."""
+    """Rows of one bag, which follow each other."""
 
     label: Any
-    path: Path
-    start: int
-    stop: int
+    pieces: tuple[Piece, ...]
     counted: int
     """Rows of positive weight."""
 
+    def with_next(self, other: Run) -> Run:
+        """These and those that follow."""
+        return Run(self.label, (*self.pieces, *other.pieces), self.counted + other.counted)
 
-@dataclass(frozen=True)
-class StoredRows:
-    """Rows of files, from one to before another, of some columns."""
 
-    pieces: tuple[tuple[Path, int, int], ...]
+class DistantBags(ABC):
+    """Bags whose rows are not in this process. `labels` and `sizes` are of those that have any weight."""
+
     features: tuple[str, ...]
     bag: str
     weight: str | None
     coordinates: tuple[str, ...] | None
 
-    def read(self) -> dict[str, Any]:
-        """Arguments of `Bags`."""
-        import pyarrow as pa
+    @property
+    @abstractmethod
+    def _runs(self) -> list[Run]:
+        """Rows of each bag that has any weight, in order."""
 
-        frame = pa.concat_tables([read_rows(piece, self._columns) for piece in self.pieces]).to_pandas()
+    @abstractmethod
+    def rows(self, first: int = 0, last: int | None = None) -> DistantRows:
+        """Bags from one position to before another."""
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Label of each bag (b,), in the order of the data."""
+        return object_array([run.label for run in self._runs])
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of rows of positive weight of each bag (b,)."""
+        return np.array([run.counted for run in self._runs], dtype=np.intp)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read."""
+        return [*self.features, self.bag, *([] if self.weight is None else [self.weight])]
+
+    def arguments(self, frame: Any) -> dict[str, Any]:
+        """What `Bags` is made of, from a data frame of some rows."""
         return {
             "X": frame[list(self.features)],
             "bag": frame[self.bag].to_numpy(),
@@ -50,16 +79,86 @@ class StoredRows:
             "coordinates": self.coordinates,
         }
 
-    @property
-    def _columns(self) -> list[str]:
-        return [*self.features, self.bag, *([] if self.weight is None else [self.weight])]
+
+class DistantRows(Protocol):
+    """Some rows of distant bags."""
+
+    def read(self) -> dict[str, Any]:
+        """Arguments of `Bags`."""
+        ...
 
 
-class StoredBags:
-    """Bags in a Parquet file, or in the files of a folder, whose rows lie bag by bag.
+def chosen_columns(
+    names: Sequence[str], where: str, features: Sequence[str] | None, bag: str, weight: str | None, more: Sequence[str]
+) -> tuple[str, ...]:
+    """The features: those asked for, or all other columns; columns that are not there are refused."""
+    for name in (bag, *([] if weight is None else [weight]), *(features or ()), *more):
+        if name not in names:
+            raise ValueError(f"{where} has no column {name!r}; it has {', '.join(map(str, names))}.")
+    return tuple(features or (name for name in names if name not in (bag, weight)))
 
-    Made by `Bags.from_parquet`. `labels` and `sizes` are of the bags that have any weight.
-    """
+
+def runs_of(labels: np.ndarray, counts: np.ndarray, place: Any, begin: int = 0) -> list[Run]:
+    """Runs of equal labels, whose rows count or not; the first row has the number `begin` at its place."""
+    edges = [*([0] if len(labels) else []), *(np.flatnonzero(labels[1:] != labels[:-1]) + 1), len(labels)]
+    return [
+        Run(labels[start], ((place, begin + start, begin + stop),), int(counts[start:stop].sum()))
+        for start, stop in pairwise(map(int, edges))
+    ]
+
+
+def joined(runs: Iterable[Run]) -> list[Run]:
+    """Runs of which those of the same label that follow each other are one."""
+    found: list[Run] = []
+    for run in runs:
+        if found and found[-1].label == run.label:
+            found[-1] = found[-1].with_next(run)
+        else:
+            found.append(run)
+    return found
+
+
+def in_one_place(runs: list[Run], rule: str, remedy: str) -> list[Run]:
+    """The runs of bags that have any weight; refuse bags that have several."""
+    labels = [run.label for run in runs]
+    if len(set(labels)) < len(labels):
+        seen: set[Any] = set()
+        again = [label for label in labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]
+        raise ValueError(
+            f"Rows of a bag must follow each other{rule}; {some_bags(again)} are in several places. {remedy}"
+        )
+    return [run for run in runs if run.counted]
+
+
+def joined_pieces(runs: Iterable[Run]) -> tuple[Piece, ...]:
+    """Rows of runs, as few pieces."""
+    found: list[Piece] = []
+    for place, start, stop in (piece for run in runs for piece in run.pieces):
+        if found and found[-1][0] == place and found[-1][2] == start:
+            found[-1] = place, found[-1][1], stop
+        else:
+            found.append((place, start, stop))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows of files, from one to before another, of some columns."""
+
+    pieces: tuple[Piece, ...]
+    of: StoredBags
+
+    def read(self) -> dict[str, Any]:
+        """Arguments of `Bags`."""
+        import pyarrow as pa
+
+        return self.of.arguments(
+            pa.concat_tables([read_rows(piece, self.of.columns) for piece in self.pieces]).to_pandas()
+        )
+
+
+class StoredBags(DistantBags):
+    """Bags in a Parquet file, or in the files of a folder, whose rows lie bag by bag: see `Bags.from_parquet`."""
 
     def __init__(
         self,
@@ -71,48 +170,22 @@ class StoredBags:
     ) -> None:
         self.paths = _files(Path(path))
         names = _names(self.paths)
-        for name in (bag, *([] if weight is None else [weight]), *(features or ()), *(coordinates or ())):
-            if name not in names:
-                raise ValueError(f"{self.paths[0]} has no column {name!r}; it has {', '.join(names)}.")
+        self.features = chosen_columns(names, str(self.paths[0]), features, bag, weight, coordinates or ())
         self.bag, self.weight = bag, weight
-        self.features = tuple(features or (name for name in names if name not in (bag, weight)))
         self.coordinates = None if coordinates is None else tuple(coordinates)
 
     @cached_property
     def _runs(self) -> list[Run]:
-        found = [run for path in self.paths for run in runs_of(path, self.bag, self.weight)]
-        labels = [run.label for run in found]
-        if len(set(labels)) < len(labels):
-            seen: set[Any] = set()
-            again = [label for label in labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]
-            raise ValueError(
-                f"Rows of a bag must follow each other in one file; {some_bags(again)} are in several places."
-                f" Sort the rows by {self.bag!r}."
-            )
-        return [run for run in found if run.counted]
-
-    @property
-    def labels(self) -> np.ndarray:
-        """Label of each bag (b,), in the order of the files."""
-        return object_array([run.label for run in self._runs])
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Number of rows of positive weight of each bag (b,)."""
-        return np.array([run.counted for run in self._runs], dtype=np.intp)
-
-    def __len__(self) -> int:
-        return len(self._runs)
+        found = [run for path in self.paths for run in runs_in(path, self.bag, self.weight)]
+        return in_one_place(found, " in one file", f"Sort the rows by {self.bag!r}.")
 
     def rows(self, first: int = 0, last: int | None = None) -> StoredRows:
         """Bags from one position to before another."""
-        pieces: list[tuple[Path, int, int]] = []
-        for run in self._runs[first:last]:
-            if pieces and pieces[-1][0] == run.path and pieces[-1][2] == run.start:
-                pieces[-1] = (run.path, pieces[-1][1], run.stop)
-            else:
-                pieces.append((run.path, run.start, run.stop))
-        return StoredRows(tuple(pieces), self.features, self.bag, self.weight, self.coordinates)
+        return StoredRows(joined_pieces(self._runs[first:last]), self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is known of all bags: workers need some rows."""
+        return {name: value for name, value in vars(self).items() if name != "_runs"}
 
     def __repr__(self) -> str:
         return f"<StoredBags: {self.paths[0]}{' and others' if len(self.paths) > 1 else ''}>"
@@ -137,32 +210,25 @@ def _names(paths: list[Path]) -> list[str]:
     return first
 
 
-def runs_of(path: Path, bag: str, weight: str | None) -> Iterator[Run]:
+def runs_in(path: Path, bag: str, weight: str | None) -> list[Run]:
     """Runs of equal labels in one file, of which a little is read at a time."""
+    return joined(_runs_of_groups(path, bag, weight))
+
+
+def _runs_of_groups(path: Path, bag: str, weight: str | None) -> Iterator[Run]:
     from pyarrow.parquet import ParquetFile
 
-    open_: Run | None = None
     with ParquetFile(path) as file:
         begin = 0
         for number in range(file.num_row_groups):
             table = file.read_row_group(number, columns=[bag, *([] if weight is None else [weight])])
             labels = table[bag].to_pandas().to_numpy()
             counts = np.ones(len(labels), bool) if weight is None else table[weight].to_numpy() > 0
-            edges = [*([0] if len(labels) else []), *(np.flatnonzero(labels[1:] != labels[:-1]) + 1), len(labels)]
-            for start, stop in pairwise(map(int, edges)):
-                own = Run(labels[start], path, begin + start, begin + stop, int(counts[start:stop].sum()))
-                if open_ is not None and open_.label == own.label:
-                    open_ = open_._replace(stop=own.stop, counted=open_.counted + own.counted)
-                    continue
-                if open_ is not None:
-                    yield open_
-                open_ = own
+            yield from runs_of(labels, counts, path, begin)
             begin += len(labels)
-    if open_ is not None:
-        yield open_
 
 
-def read_rows(piece: tuple[Path, int, int], columns: list[str]) -> Any:
+def read_rows(piece: Piece, columns: list[str]) -> Any:
     """Rows of a file, from one to before another, as a table of Arrow, from the groups that hold them."""
     from pyarrow.parquet import ParquetFile
 

@@ -9,8 +9,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from affine import Affine
+from banded_country import prepared, write_data
 from geofiles import districts, write_polygons, write_raster
-from shapely import Point, box
+from shapely import box
 
 from vbagg import geo
 from vbagg.doctor import check, cost, examine
@@ -21,46 +22,10 @@ from vbagg.workflow.job import carry_out_stages
 from vbagg.workflow.progress import showing
 from vbagg.workflow.settings import Data, Model, make_settings
 
-ROWS, COLUMNS = 300, 50
-TRANSFORM = Affine(0.05, 0, 30, 0, -0.04, 10)
-
 
 @pytest.fixture
 def data(tmp_path, rng):
-    """Three overlapping districts on a grid of five rows of tiles, with gaps, classes and a raster of another CRS."""
-    shape = (ROWS, COLUMNS)
-    rain, land = rng.normal(900, 100, shape), rng.integers(1, 4, shape).astype(float)
-    rain[rng.random(shape) < 0.05], land[100:140, 7:20] = np.nan, np.nan
-    warm = write_raster(
-        tmp_path / "warm.tif",
-        rng.gamma(2, 9, (70, 40)).astype(np.float32),
-        transform=Affine(9000, 0, 3.2e6, 0, -21000, 1.2e6),
-        crs="EPSG:3857",
-    )
-    shapes = [Point(31, 8).buffer(1.2), box(30.1, -1.7, 32.3, 5.03), box(31.01, 3.3, 32.1, 8.2)]
-    return Data(
-        polygons=write_polygons(tmp_path / "districts.gpkg", districts(shapes, "abc", (3.0, 8.0, 41.0))),
-        id="name",
-        response=("cases",),
-        population=write_raster(tmp_path / "people.tif", rng.gamma(0.5, 90, shape).astype(np.float32), TRANSFORM),
-        covariate=(write_raster(tmp_path / "rain.tif", rain.astype(np.float32), TRANSFORM), warm),
-        category=(write_raster(tmp_path / "land.tif", land.astype(np.float32), TRANSFORM),),
-        population_is="counts",
-    )
-
-
-def prepared(data, folder, **more):
-    return geo.prepare(
-        data.polygons,
-        data.id,
-        data.response,
-        data.population,
-        data.covariate,
-        categories=data.category,
-        population_is=data.population_is,
-        folder=folder,
-        **more,
-    )
+    return write_data(tmp_path, rng)
 
 
 @pytest.mark.parametrize("missing", ["nearest", "drop", "median"])

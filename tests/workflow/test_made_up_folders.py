@@ -14,7 +14,7 @@ from fuzzing import DEEPEST
 from geofiles import write_raster
 from tiny_country import TRANSFORM, frame, prepared_country, rasters
 
-from vbagg.geo import Prepared, prepare
+from vbagg.geo import Prepared, agreement, prepare, target
 from vbagg.workflow import given
 from vbagg.workflow.folder import DONE, RunFolder
 from vbagg.workflow.lock import HOLDER, LOCK
@@ -37,9 +37,9 @@ def folder(whole, tmp_path):
     return copied(whole, tmp_path / "prepared")
 
 
-def refused(folder, said):
+def refused(folder, said, read=Prepared.bags):
     with pytest.raises(ValueError, match=said) as told:
-        Prepared.load(folder).bags()
+        read(Prepared.load(folder))
     assert str(folder) in str(told.value)
     assert "repare" in str(told.value)
 
@@ -59,8 +59,8 @@ def set_at(row, column, value):
         (lambda table: table.assign(more=1), "must have the columns"),
         (lambda table: table.astype({"cell": "int32"}), "'cell' of the right type"),
         (lambda table: table.astype({"weight": str}), "'weight' of the right type"),
-        (lambda table: table.head(0), "must have from 1 to"),
-        (lambda table: table.iloc[::-1], "sorted by polygon and cell; row 0"),
+        (lambda table: table.head(0), "must have rows; it has none"),
+        (lambda table: table.iloc[::-1], "sorted by polygon and cell; row 1"),
         (lambda table: pd.concat([table, table.tail(1)]), "be there once"),
         (lambda table: table.drop(index=7), "must add up to the population"),
         (lambda table: table.assign(weight=2 * table["weight"]), "must add up to the population"),
@@ -75,9 +75,24 @@ def set_at(row, column, value):
         (set_at(5, "polygon", "nowhere"), "in a polygon that is there; row 5"),
     ],
 )
-def test_tables_of_pixels(folder, change, said):
+def test_tables_of_pixels(folder, change, said, monkeypatch):
     change(pd.read_parquet(folder / PIXELS)).to_parquet(folder / PIXELS, index=False)
     refused(folder, said)
+    monkeypatch.setattr(agreement, "AT_ONCE", 1)
+    refused(folder, said, Prepared.stored_bags)
+
+
+def test_a_table_for_workers_is_not_read_whole(folder, monkeypatch):
+    whole = Prepared.load(folder)
+    monkeypatch.setattr(target, "MOST_PIXELS", 10)
+    refused(folder, r"at most 10 rows to be read whole; it has \d+, which workers can fit")
+    monkeypatch.setattr(agreement, "AT_ONCE", 7)
+    monkeypatch.setattr(Prepared, "pixels", None)
+    stored = Prepared.load(folder).stored_bags()
+    y = Prepared.load(folder).y()
+    monkeypatch.undo()
+    assert stored.labels.tolist() == y.index.tolist() == whole.bags().labels.tolist()
+    assert y.tolist() == whole.y().tolist()
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from vbagg.cli.options import base_settings, with_settings
-from vbagg.cli.stages import Config
+from vbagg.cli.stages import Cluster, Config, Workers, client_of
 from vbagg.cli.wrong_input import told_in_one_line
+from vbagg.errors import ClusterError
 from vbagg.workflow.settings import combine
 
 FOUND_ERRORS = 2
@@ -17,7 +18,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 
 
 @with_settings("data", "model", "validation", "maps")
-def check_command(given: dict[str, dict[str, Any]], config: Config = None, json: Json = False) -> int:
+def check_command(
+    given: dict[str, dict[str, Any]],
+    config: Config = None,
+    json: Json = False,
+    workers: Workers = None,
+    cluster: Cluster = None,
+) -> int:
     """Read everything that a run would read, and say what is wrong, odd or good to know. Nothing is kept.
 
     Errors would make a run fail or mean nothing; warnings must be looked at; advice is the rest.
@@ -29,7 +36,8 @@ def check_command(given: dict[str, dict[str, Any]], config: Config = None, json:
     with told_in_one_line(ImportError):
         from vbagg.doctor.text import show
         from vbagg.workflow.stages import check_settings
-    findings = check_settings(settings, announce=lambda text: print(text, file=sys.stderr))
+    with told_in_one_line(ImportError, ValueError, ClusterError), client_of(workers, cluster) as client:
+        findings = check_settings(settings, lambda text: print(text, file=sys.stderr), client)
     if json:
         print(findings.to_json())
     elif sys.stdout.isatty():

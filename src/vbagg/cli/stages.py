@@ -24,11 +24,14 @@ Config = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Do again what is finished.")]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Fit, map and validate on so many processes of this machine (needs Dask).")
+    int | None,
+    typer.Option(min=1, help="Prepare, fit, map and validate on so many processes of this machine (needs Dask)."),
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option(help="Address of a Dask scheduler whose workers fit, map and validate, such as tcp://host:8786."),
+    typer.Option(
+        help="Address of a Dask scheduler whose workers prepare, fit, map and validate, such as tcp://host:8786."
+    ),
 ]
 Given = dict[str, dict[str, Any]]
 FOLDER = Path("vbagg-out")
@@ -65,9 +68,16 @@ def carry_out_all(
 
 
 @with_settings("data")
-def prepare_command(given: Given, out: Out = FOLDER, config: Config = None, force: Force = False) -> int:
+def prepare_command(
+    given: Given,
+    out: Out = FOLDER,
+    config: Config = None,
+    force: Force = False,
+    workers: Workers = None,
+    cluster: Cluster = None,
+) -> int:
     """Read polygons and rasters, align them to one grid, and lay the polygons over it."""
-    return _carry_out(("prepared",), given, out, config, force)
+    return _carry_out(("prepared",), given, out, config, force, workers, cluster)
 
 
 @with_settings("model")
@@ -139,7 +149,7 @@ def _carry_out(
             from vbagg.workflow.stages import STAGES
 
             names = names or tuple(STAGES)
-            with _client(workers, cluster) as client, showing() as shown:
+            with client_of(workers, cluster) as client, showing() as shown:
                 run = carry_out_stages(settings, out, names, force, shown, _command_line(), client=client)
     except KeyboardInterrupt:
         print(f"Stopped. Finished stages are in {out}; the same command goes on from there.", file=sys.stderr)
@@ -152,7 +162,7 @@ def _carry_out(
 
 
 @contextmanager
-def _client(workers: int | None, cluster: str | None) -> Iterator[Any]:
+def client_of(workers: int | None, cluster: str | None) -> Iterator[Any]:
     """A client of new workers or of the cluster at an address; None for neither."""
     if workers is None and cluster is None:
         yield None

@@ -18,6 +18,7 @@ from vbagg.doctor.plans import check_folds, check_other_polygons
 from vbagg.doctor.reading import read_inputs
 from vbagg.doctor.totals import check_responses
 from vbagg.geo.bands import kept_open
+from vbagg.geo.workers import places_of
 
 if TYPE_CHECKING:
     from vbagg.geo.layout import Layout, Tell
@@ -32,14 +33,15 @@ def check(
     validation: Validation | None = None,
     maps: Maps | None = None,
     announce: Tell = lambda text: None,
+    client: Any = None,
 ) -> Findings:
     """Look at the inputs of a run, and at what is planned with them as far as it is given.
 
     Nothing is kept. What is wrong with one input does not keep others from being looked at. `announce` is called with
-    what reading will take, before it begins, where that is long.
+    what reading will take, before it begins, where that is long. Workers of a `client` read the rasters.
     """
     with TemporaryDirectory(prefix="vbagg-") as folder:
-        return examine(data, model, validation, maps, folder=Path(folder), announce=announce)[0]
+        return examine(data, model, validation, maps, folder=Path(folder), announce=announce, client=client)[0]
 
 
 def examine(
@@ -51,6 +53,7 @@ def examine(
     folder: Path,
     announce: Tell = lambda text: None,
     tell: Tell = lambda text: None,
+    client: Any = None,
 ) -> tuple[Findings, Layout | None]:
     """The same, with the layout of polygons and rasters that was judged: it is in a folder, for `prepare` to go on."""
     found = Gathered()
@@ -66,9 +69,9 @@ def examine(
     usable_trials = model is not None and check_trials(polygons, inputs.responses, model, found)
     with kept_open():
         target = choose_target(inputs, polygons, data, found) if inputs.can_make_a_grid(data) else None
-        if target is None or not check_size(target.overlay, inputs, model, found, announce):
+        if target is None or not check_size(target.overlay, inputs, model, found, announce, client):
             return found.findings(facts), None
-        laid = overlaid(inputs, polygons, target, data, found, folder, tell)
+        laid = overlaid(inputs, polygons, target, data, found, folder, tell, places_of(client))
         if laid is None:
             return found.findings(facts), None
         check_places(laid, found)

@@ -35,6 +35,7 @@ from vbagg.geo.grid import Grid, crs_title
 from vbagg.geo.overlay import Overlay
 from vbagg.geo.rasters import Layer
 from vbagg.geo.target import ENOUGH_PIXELS, coarser, require_manageable
+from vbagg.geo.workers import memory_of_all, most_pixels
 from vbagg.landmarks import default_number
 
 if TYPE_CHECKING:
@@ -68,11 +69,16 @@ def expected_cost(laid: Overlaid, model: Model | None) -> dict[str, Any]:
 
 
 def check_size(
-    overlay: Overlay, inputs: Inputs, model: Model | None, found: Gathered, announce: Callable[[str], None]
+    overlay: Overlay,
+    inputs: Inputs,
+    model: Model | None,
+    found: Gathered,
+    announce: Callable[[str], None],
+    client: Any = None,
 ) -> bool:
     """Before any raster is read: whether a fit can hold all pixels, and what reading and fitting will take."""
     polygons, grid, layers = overlay.polygons, overlay.grid, inputs.layers
-    pixels = found.attempt("too-large", SETTINGS, lambda: require_manageable(polygons, grid))
+    pixels = found.attempt("too-large", SETTINGS, lambda: require_manageable(polygons, grid, most_pixels(client)))
     if pixels is None:
         return False
     seconds = _reading_seconds(pixels, grid, layers)
@@ -82,14 +88,15 @@ def check_size(
             f"{len(layers)} rasters and about {pixels:,.0f} pixels take about {duration(seconds)} and {size} to read"
         )
     cost = _fit(len(polygons), int(pixels), int(pixels), len(layers), model)
-    memory = machine_memory()
+    memory = machine_memory() if client is None else memory_of_all(client)
+    whose = "this machine has" if client is None else "the workers have"
     is_too_large = memory is not None and cost["bytes"] > memory
     if is_too_large or cost["cpu_seconds"] > LONG:
         resolution = coarser(grid, pixels, ENOUGH_PIXELS)
         across, down = grid.resolution
         fewer = pixels * across * down / resolution**2
         less = _fit(len(polygons), int(fewer), int(fewer), len(layers), model)
-        has = f"; this machine has {memory / 1e9:.1f} GB" if memory is not None and is_too_large else ""
+        has = f"; {whose} {memory / 1e9:.1f} GB" if memory is not None and is_too_large else ""
         text = (
             f"A fit of about {pixels:,.0f} pixels takes about {_amounts(cost)}{has}. `--resolution {resolution:g}` (in "
             f"the units of {crs_title(grid.crs)}) would give about {fewer:,.0f} pixels, and take {_amounts(less)}."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from vbagg.geo.polygons import Polygons
 from vbagg.geo.population import Reading
 from vbagg.geo.rasters import Layer
 from vbagg.geo.target import target_grid
+from vbagg.held import Held
 from vbagg.room import room_for
 
 if TYPE_CHECKING:
@@ -176,7 +177,14 @@ def choose_target(inputs: Inputs, polygons: Polygons, data: Data, found: Gathere
 
 
 def overlaid(
-    inputs: Inputs, polygons: Polygons, target: Target, data: Data, found: Gathered, folder: Path, tell: Tell
+    inputs: Inputs,
+    polygons: Polygons,
+    target: Target,
+    data: Data,
+    found: Gathered,
+    folder: Path,
+    tell: Tell,
+    places: Held[Any],
 ) -> Overlaid | None:
     """Bring all rasters to the grid, and sum up what they hold under polygons; None where that cannot be."""
 
@@ -194,6 +202,7 @@ def overlaid(
                 folder=folder,
                 attempt=found.attempt,
                 tell=tell,
+                places=places,
             )
         return Overlaid(layout)
 

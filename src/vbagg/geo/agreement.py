@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vbagg.errors import did_you_mean
+from vbagg.geo import target
 from vbagg.geo.grid import Floats, Grid
 from vbagg.geo.polygons import Polygons, flaws
 from vbagg.geo.responses import read_totals
 from vbagg.geo.stack import Stack
-from vbagg.geo.target import MOST_PIXELS
 
 FORMAT = 1
 BEGINNINGS = {
@@ -32,6 +32,8 @@ BEGINNINGS = {
 """First bytes of files: libraries read other kinds by any name, and some of these lead to other files."""
 PLACES, RUN = 8, 125
 """Pixels that are compared with the layers are so many runs of rows of the table: reading layers takes time."""
+AT_ONCE = 1 << 17
+"""Rows in memory at once where not all of them need be."""
 COVERED = 1 + 1e-6
 """The most of a cell that a polygon can cover."""
 
@@ -119,7 +121,7 @@ def require_layers(stack: Stack, covariates: Sequence[str], exposure: str) -> St
 
 
 def require_columns(path: Path, covariates: Sequence[str]) -> Path:
-    """The table of pixels, which has the columns it must have, and no more rows than a fit can hold."""
+    """The table of pixels, which has the columns it must have, and any rows."""
     from pyarrow import types
     from pyarrow.parquet import read_metadata
 
@@ -136,8 +138,33 @@ def require_columns(path: Path, covariates: Sequence[str]) -> Path:
             raise ValueError(f"{path.name} must have a column {name!r} of the right type; it has {kinds.get(name)}")
     if len(schema) != len(wanted) + 1:
         raise ValueError(f"{path.name} must have the columns {['polygon', *wanted]}; it has {schema.names}")
-    if not 0 < about.num_rows <= MOST_PIXELS:
-        raise ValueError(f"{path.name} must have from 1 to {MOST_PIXELS:,} rows; it has {about.num_rows:,}")
+    if not about.num_rows:
+        raise ValueError(f"{path.name} must have rows; it has none")
+    return path
+
+
+def require_fewer(path: Path) -> Path:
+    """The table of pixels, which has no more rows than one process can hold."""
+    from pyarrow.parquet import read_metadata
+
+    rows = read_metadata(path).num_rows
+    if rows > target.MOST_PIXELS:
+        raise ValueError(
+            f"{path.name} must have at most {target.MOST_PIXELS:,} rows to be read whole; it has {rows:,}, "
+            "which workers can fit"
+        )
+    return path
+
+
+def require_stored(path: Path, polygons: Polygons, stack: Stack, covariates: Sequence[str], exposure: str) -> Path:
+    """The table of pixels, which is as `require_pixels` asks; a little of it is read at a time."""
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path, pre_buffer=False) as file:  # else all that was read stays in memory
+        checks = PixelChecks(polygons, stack, covariates, exposure, file.metadata.num_rows)
+        for batch in file.iter_batches(AT_ONCE):
+            checks.add(batch.to_pandas())
+    checks.end()
     return path
 
 
@@ -145,31 +172,59 @@ def require_pixels(
     pixels: pd.DataFrame, polygons: Polygons, stack: Stack, covariates: Sequence[str], exposure: str
 ) -> pd.DataFrame:
     """The pixels, which lie in known polygons and cells, hold what these hold, and add up to the polygons."""
-    numbers = ["coverage", "weight", "x", "y", *covariates]
-    polygon = pd.Index(polygons.labels).get_indexer(pixels["polygon"])
-    cell, coverage, weight = (pixels[name].to_numpy() for name in ("cell", "coverage", "weight"))
-    same = polygon[1:] == polygon[:-1]
-    for is_right, rule in (
-        (polygon >= 0, "lie in a polygon that is there"),
-        ((polygon[1:] > polygon[:-1]) | (same & (cell[1:] > cell[:-1])), "be there once, sorted by polygon and cell"),
-        ((cell >= 0) & (cell < stack.grid.n_cells), "lie in a cell of the grid"),
-        (np.logical_and.reduce([np.isfinite(pixels[name].to_numpy()) for name in numbers]), "have finite numbers"),
-        ((coverage > 0) & (coverage <= COVERED), "be a part of its cell"),
-        (weight >= 0, "have a weight that is not negative"),
-    ):
-        _require(is_right, rule)
-    totals = np.bincount(polygon, weight, len(polygons))
-    if not np.allclose(totals, polygons.frame[exposure].to_numpy(np.float64), rtol=1e-6, atol=0):
-        raise ValueError(f"weights of pixels must add up to the {exposure} of their polygons")
-    chosen = _chosen(len(pixels))
-    _require_near(polygons, polygon[chosen], stack.grid, cell[chosen])
-    _require_layers_of_pixels(pixels.iloc[chosen], stack, covariates, exposure)
+    checks = PixelChecks(polygons, stack, covariates, exposure, len(pixels))
+    checks.add(pixels)
+    checks.end()
     return pixels
 
 
-def _require(is_right: NDArray[np.bool_], rule: str) -> None:
-    if not is_right.all():
-        raise ValueError(f"each pixel must {rule}; row {int(np.flatnonzero(~is_right)[0])} does not")
+class PixelChecks:
+    """What must be true of the table of pixels, whose rows come some at a time."""
+
+    def __init__(self, polygons: Polygons, stack: Stack, covariates: Sequence[str], exposure: str, n_rows: int) -> None:
+        self.polygons, self.stack, self.covariates, self.exposure = polygons, stack, covariates, exposure
+        self._places = pd.Index(polygons.labels)
+        self._chosen = _chosen(n_rows)
+        self._compared: list[pd.DataFrame] = []
+        self._totals = np.zeros(len(polygons))
+        self._begin, self._last = 0, (-1, -1)
+
+    def add(self, pixels: pd.DataFrame) -> None:
+        """Look at rows that follow those before."""
+        numbers = ["coverage", "weight", "x", "y", *self.covariates]
+        polygon = self._places.get_indexer(pixels["polygon"])
+        cell, coverage, weight = (pixels[name].to_numpy() for name in ("cell", "coverage", "weight"))
+        before = (np.concatenate([[last], own[:-1]]) for last, own in zip(self._last, (polygon, cell), strict=True))
+        polygon_before, cell_before = before
+        for is_right, rule in (
+            (polygon >= 0, "lie in a polygon that is there"),
+            (
+                (polygon > polygon_before) | ((polygon == polygon_before) & (cell > cell_before)),
+                "be there once, sorted by polygon and cell",
+            ),
+            ((cell >= 0) & (cell < self.stack.grid.n_cells), "lie in a cell of the grid"),
+            (np.logical_and.reduce([np.isfinite(pixels[name].to_numpy()) for name in numbers]), "have finite numbers"),
+            ((coverage > 0) & (coverage <= COVERED), "be a part of its cell"),
+            (weight >= 0, "have a weight that is not negative"),
+        ):
+            if not is_right.all():
+                row = self._begin + int(np.flatnonzero(~is_right)[0])
+                raise ValueError(f"each pixel must {rule}; row {row} does not")
+        self._totals += np.bincount(polygon, weight, len(self.polygons))
+        first, last = np.searchsorted(self._chosen, [self._begin, self._begin + len(pixels)])
+        self._compared.append(pixels.iloc[self._chosen[first:last] - self._begin])
+        if len(pixels):
+            self._begin, self._last = self._begin + len(pixels), (int(polygon[-1]), int(cell[-1]))
+
+    def end(self) -> None:
+        """Look at what all rows together must be, and compare some with polygons and layers."""
+        totals = self.polygons.frame[self.exposure].to_numpy(np.float64)
+        if not np.allclose(self._totals, totals, rtol=1e-6, atol=0):
+            raise ValueError(f"weights of pixels must add up to the {self.exposure} of their polygons")
+        some = pd.concat(self._compared)
+        polygon = self._places.get_indexer(some["polygon"])
+        _require_near(self.polygons, polygon, self.stack.grid, some["cell"].to_numpy())
+        _require_layers_of_pixels(some, self.stack, self.covariates, self.exposure)
 
 
 def _chosen(n: int) -> NDArray[np.intp]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,14 +39,14 @@ class Alignment:
     how
         `"copy"`, `"average"`, `"sum"` or `"interpolation"`.
     source
-        Planes of a window of the layer's own rows and columns, with NaN where there is no value.
+        Planes of a window of the layer's own rows and columns, with NaN where there is no value. Takes the layer first.
     """
 
     layer: Layer
     grid: Grid
     names: tuple[str, ...]
     how: str
-    source: Callable[[slice, slice], NDArray[np.floating]]
+    source: Callable[[Layer, slice, slice], NDArray[np.floating]]
 
     @property
     def note(self) -> str | None:
@@ -84,7 +84,7 @@ class Alignment:
         if inside.start < inside.stop and columns.start < columns.stop:
             top, left = inside.start - down - rows.start, columns.start - right
             height, width = inside.stop - inside.start, columns.stop - columns.start
-            planes[:, top : top + height, left : left + width] = self.source(inside, columns)
+            planes[:, top : top + height, left : left + width] = self.source(self.layer, inside, columns)
         return planes
 
     def _block(self, rows: slice, columns: slice) -> Planes:
@@ -101,7 +101,7 @@ class Alignment:
             halves = slice(whole.start, middle), slice(middle, whole.stop)
             parts = [self._block(rows, half) if wide else self._block(half, columns) for half in halves]
             return np.concatenate(parts, axis=2 if wide else 1)
-        planes, source = self.source(*window), self.layer.grid.sub(*window)
+        planes, source = self.source(self.layer, *window), self.layer.grid.sub(*window)
         if self.how == "interpolation":
             return _interpolated(planes, source, target)
         return self._spread(planes, source, target)
@@ -122,7 +122,7 @@ def align_covariate(layer: Layer, grid: Grid) -> Alignment:
     """Area average of a finer layer, interpolation of a coarser one."""
     finer = _source_cells(layer.grid, grid) > 0.99
     how = _or_copy(layer, grid, "average" if finer else "interpolation")
-    return Alignment(layer, grid, (layer.name,), how, lambda rows, columns: layer.read(rows, columns)[None])
+    return Alignment(layer, grid, (layer.name,), how, _values)
 
 
 def align_population(layer: Layer, grid: Grid, density: float | None = None) -> Alignment:
@@ -135,24 +135,28 @@ def align_population(layer: Layer, grid: Grid, density: float | None = None) -> 
     density
         None if the layer holds counts; otherwise people per square kilometre for each unit of the layer.
     """
-
-    def counts(rows: slice, columns: slice) -> Floats:
-        values = layer.read(rows, columns)[None].astype(np.float64)
-        return values if density is None else values * density * layer.grid.sub(rows, columns).areas()
-
-    return Alignment(layer, grid, (layer.name,), _or_copy(layer, grid, "sum"), counts)
+    return Alignment(layer, grid, (layer.name,), _or_copy(layer, grid, "sum"), partial(_counts, density))
 
 
 def align_categories(layer: Layer, grid: Grid, categories: Sequence[float]) -> Alignment:
     """Share of each cell's area, as far as it has a value, that falls to each category."""
     codes = np.asarray(categories, dtype=np.float32)[:, None, None]
     names = tuple(f"{layer.name}={category:.10g}" for category in categories)
+    return Alignment(layer, grid, names, _or_copy(layer, grid, "average"), partial(_indicators, codes))
 
-    def indicators(rows: slice, columns: slice) -> Planes:
-        values = layer.read(rows, columns)[None]
-        return np.where(np.isnan(values), np.float32(np.nan), values == codes)
 
-    return Alignment(layer, grid, names, _or_copy(layer, grid, "average"), indicators)
+def _values(layer: Layer, rows: slice, columns: slice) -> Planes:
+    return layer.read(rows, columns)[None]
+
+
+def _counts(density: float | None, layer: Layer, rows: slice, columns: slice) -> Floats:
+    values = _values(layer, rows, columns).astype(np.float64)
+    return values if density is None else values * density * layer.grid.sub(rows, columns).areas()
+
+
+def _indicators(codes: Planes, layer: Layer, rows: slice, columns: slice) -> Planes:
+    values = _values(layer, rows, columns)
+    return np.where(np.isnan(values), np.float32(np.nan), values == codes)
 
 
 def source_window(source: Grid, target: Grid, margin: int = 0, step: int = 1) -> tuple[slice, slice]:

@@ -110,10 +110,14 @@ def opened(path: str) -> Iterator[Any]:
 def kept_open() -> Iterator[None]:
     """Keep rasters open that are read bit by bit: a tile that several bits share is unpacked once.
 
-    GDAL's own memory for tiles is bounded meanwhile; by default it grows with the machine's.
+    GDAL's own memory for tiles is bounded meanwhile; by default it grows with the machine's. Within another such block
+    nothing changes.
     """
     import rasterio
 
+    if _kept.get() is not None:
+        yield
+        return
     datasets: dict[str, Any] = {}
     token = _kept.set(datasets)
     try:

@@ -4,48 +4,34 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from vbagg.geo.align import Alignment, align_population
-from vbagg.geo.covariates import Covariate, align, masked_near
+from vbagg.geo.align import Alignment
+from vbagg.geo.covariates import Covariate
 from vbagg.geo.gaps import Cells
 from vbagg.geo.grid import TILE_ROWS, Floats, Grid
 from vbagg.geo.overlay import Overlay, cells_covered
 from vbagg.geo.polygons import Polygons
-from vbagg.geo.population import Reading, read_population_as
+from vbagg.geo.population import Reading
 from vbagg.geo.rasters import Layer
 from vbagg.geo.records import Records
 from vbagg.geo.stack import BAND_NUMBERS, Planes, Stack
+from vbagg.geo.survey import PAIR, Attempt, Found, LaidRaster, Reader, Survey, open_all, plainly, result_of
+from vbagg.held import Held, Here
 
 BAND_CELLS = 2_000_000  # cells whose pairs with polygons are in memory at once
 NUMBER = 4  # bytes
 PAIRS, RAW = "pairs.bin", "unfilled.tif"
-PAIR = np.dtype([("polygon", np.int32), ("cell", np.int64), ("coverage", np.float64)])
 
 Tell = Callable[[str], None]
-T = TypeVar("T")
-Attempt = Callable[[str, str, Callable[[], T]], T | None]
-"""Does some reading, given a word for what may be wrong and the file's name; None if it went wrong."""
-
-
-def plainly(code: str, where: str, work: Callable[[], T]) -> T:
-    """An attempt whose errors are the caller's."""
-    return work()
-
-
-@dataclass(frozen=True)
-class LaidRaster:
-    """A covariate that lies on the grid, and whether its numbers are classes."""
-
-    alignment: Alignment
-    is_category: bool
+HERE: Held[Any] = Here(())
+"""This process."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +176,7 @@ def lay_out(
     folder: Path,
     attempt: Attempt[Any] = plainly,
     tell: Tell = lambda text: None,
+    places: Held[Any] = HERE,
 ) -> Layout:
     """Write which polygon covers which cell, and all rasters on the grid, into a folder.
 
@@ -211,34 +198,32 @@ def lay_out(
         Reads a raster: one for which it gives None is left out.
     tell
         Called with a few words before each step.
+    places
+        Where bands are found: in this process, or on workers that have the same files.
     """
     placed, grid = overlay.polygons, overlay.grid
     tell("reading rasters")
-    rasters = [
-        LaidRaster(aligned, covariate.is_category)
-        for covariate in covariates
-        if (aligned := attempt("covariate-file", covariate.layer.file, partial(align, covariate, grid))) is not None
-    ]
     totals = [float(polygons.frame[name].sum()) for name in responses]
-    population = None
-    if people is not None:
-        population = attempt("population-file", people.file, partial(_population, people, grid, population_is, totals))
-    readers = [_Reader("covariate-file", raster.alignment, attempt) for raster in rasters]
+    rasters, population = open_all(covariates, people, grid, population_is, totals, attempt, places)
+    readers = [Reader("covariate-file", raster.alignment, attempt) for raster in rasters]
     if population is not None:
-        readers.append(_Reader("population-file", population[0], attempt))
+        readers.append(Reader("population-file", population[0], attempt))
     names = [name for reader in readers for name in reader.alignment.names]
     with_area = kind == "area" or not names
     counts = _Counts(Records(folder / PAIRS, PAIR), len(placed))
-
-    def rows_of(rows: slice) -> Planes:
-        tell(f"aligning rasters: row {rows.stop:,} of {grid.height:,}")
-        counts.add(overlay.pairs(rows))
-        planes = [reader.read(rows) for reader in readers]
-        return np.concatenate([*planes, grid.areas(rows)[None].astype(np.float32)] if with_area else planes)
-
     names += ["area"] if with_area else []
     _require_space(folder, NUMBER * len(names) * grid.n_cells)
     bands = tuple(grid.bands(_band_cells(grid, len(names))))
+    survey = Survey.of(overlay, [reader.alignment for reader in readers], with_area)
+    found = survey.in_order(bands, places)
+
+    def rows_of(rows: slice) -> Planes:
+        tell(f"aligning rasters: row {rows.stop:,} of {grid.height:,}")
+        band = next(found)
+        counts.add(band)
+        planes = [reader.take(one, rows) for reader, one in zip(readers, band.planes, strict=False)]
+        return np.concatenate([*planes, *map(result_of, band.planes[len(readers) :])])
+
     stack = Stack.write(folder / RAW, grid, names, rows_of, packed=False, bands=bands)
     unread = [reader.alignment for reader in readers if reader.failed]
     people_aligned, reading = (None, None) if population is None or population[0] in unread else population
@@ -261,24 +246,6 @@ def lay_out(
     )
 
 
-@dataclass
-class _Reader:
-    """An aligned layer, band by band: without a value from the first band on that cannot be read."""
-
-    code: str
-    alignment: Alignment
-    attempt: Attempt[Any]
-    failed: bool = False
-
-    def read(self, rows: slice) -> Planes:
-        one = self.alignment
-        planes = None if self.failed else self.attempt(self.code, one.layer.file, partial(one.read, rows))
-        if planes is None:
-            self.failed = True
-            return np.full((len(one.names), rows.stop - rows.start, one.grid.width), np.nan, dtype=np.float32)
-        return planes
-
-
 class _Counts:
     """Pairs of polygons and cells as they are found, which go to a file, and their numbers."""
 
@@ -288,19 +255,13 @@ class _Counts:
         self.pixels, self.covered = np.zeros(n_polygons, np.int64), np.zeros(n_polygons)
         self.n_cells = 0
 
-    def add(self, pairs: pd.DataFrame) -> None:
-        start = self.ends[-1] if self.ends else 0
-        self.records.write(pairs.to_records(index=False).astype(PAIR), [start], [len(pairs)])
+    def add(self, band: Found) -> None:
+        pairs, start = band.pairs, self.ends[-1] if self.ends else 0
+        self.records.write(pairs, [start], [len(pairs)])
         self.ends.append(start + len(pairs))
         self.pixels += np.bincount(pairs["polygon"], minlength=self.pixels.size)
         self.covered += cells_covered(pairs, self.covered.size)
-        self.n_cells += pairs["cell"].nunique()
-
-
-def _population(people: Layer, grid: Grid, population_is: str, totals: Sequence[float]) -> tuple[Alignment, Reading]:
-    layer = masked_near(people, grid)
-    reading = read_population_as(layer, grid, population_is, totals)
-    return replace(align_population(layer, grid, reading.density), names=("population",)), reading
+        self.n_cells += band.n_cells
 
 
 def _require_space(folder: Path, needed: float) -> None:

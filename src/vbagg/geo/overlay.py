@@ -106,7 +106,7 @@ def shares_inside(polygons: Polygons, grid: Grid, covered: Floats) -> Floats:
     return np.clip(np.divide(covered * across * down, areas, out=np.zeros(len(areas)), where=areas > 0), 0, 1)
 
 
-def cells_covered(pairs: pd.DataFrame, n_polygons: int) -> Floats:
+def cells_covered(pairs: pd.DataFrame | NDArray[Any], n_polygons: int) -> Floats:
     """How many cells each polygon covers, parts of cells counted as such (n,)."""
     return np.bincount(pairs["polygon"], pairs["coverage"], n_polygons).astype(np.float64)
 

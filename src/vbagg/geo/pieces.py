@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from vbagg.bags import Bags
-from vbagg.stored import read_rows, runs_of
+from vbagg.stored import read_rows, runs_in
 
 if TYPE_CHECKING:
     from vbagg.geo.prepared import Prepared
@@ -95,8 +95,8 @@ class Pieces:
         features, n = ("x", "y", *prepared.covariates), read_metadata(prepared.table).num_rows
         if n <= PIECE_ROWS:
             return cls(prepared.table, features, (Piece(0, 0, n),), (_digest(prepared.pixels),), prepared)
-        runs = list(runs_of(prepared.table, "polygon", "weight"))
-        spans = list(whole_runs([run.stop for run in runs], PIECE_ROWS))
+        runs = runs_in(prepared.table, "polygon", "weight")
+        spans = list(whole_runs([run.pieces[-1][2] for run in runs], PIECE_ROWS))
         pieces = tuple(Piece(number, span.start, span.stop) for number, span in enumerate(spans))
         order = pd.Index(prepared.polygons.labels).get_indexer([run.label for run in runs])
         if not (np.diff(order) > 0).all():

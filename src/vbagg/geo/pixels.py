@@ -23,6 +23,9 @@ from vbagg.geo.polygons import Polygons
 from vbagg.geo.records import Records
 from vbagg.geo.stack import Planes, Stack
 
+ROWS_OF_A_GROUP = 1 << 17
+"""Of the table, which are read together."""
+
 
 @dataclass(frozen=True)
 class Written:
@@ -160,7 +163,8 @@ def _write_table(
             without += int(np.count_nonzero(~known))
             rows = rows if known.all() else rows[known]
             totals += np.bincount(rows["polygon"], rows["weight"], n)
-            writer.write_table(pa.Table.from_pandas(_frame(rows, layout.polygons), schema=schema, preserve_index=False))
+            rows_of_polygons = pa.Table.from_pandas(_frame(rows, layout.polygons), schema=schema, preserve_index=False)
+            writer.write_table(rows_of_polygons, ROWS_OF_A_GROUP)
     if not without:
         return totals, ()
     lost = percent(whole - totals.sum(), whole)

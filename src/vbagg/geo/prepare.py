@@ -21,6 +21,7 @@ from vbagg.geo.polygons import Polygons, read_polygons
 from vbagg.geo.population import READINGS
 from vbagg.geo.prepared import PIXELS, STACK, Prepared
 from vbagg.geo.target import require_manageable, target_grid
+from vbagg.geo.workers import most_pixels, places_of
 
 __all__ = ["Prepared", "prepare"]
 
@@ -43,6 +44,7 @@ def prepare(
     folder: File,
     progress: Callable[[str], None] | None = None,
     layout: Layout | None = None,
+    client: Any = None,
 ) -> Prepared:
     """Read polygons and rasters, align them, and list the pixels of each polygon.
 
@@ -70,11 +72,14 @@ def prepare(
         Called with a few words before each step.
     layout
         What the check made of the same inputs. By default it is made here.
+    client
+        A `distributed.Client` of Dask, whose workers overlay polygons and align rasters; they must have the same files
+        under the same paths. What is written is the same.
 
     Notes
     -----
     Everything is read and written in bands of rows, so that memory does not grow with the rasters or the pixels. More
-    pixels than a fit can hold are refused before any raster is read.
+    pixels than a fit can hold, here or on the workers, are refused before any raster is read.
     """
     for name, value, known in (("missing", missing, POLICIES), ("population_is", population_is, READINGS)):
         if value not in known:
@@ -96,12 +101,13 @@ def prepare(
             inputs = open_covariates(covariates, categories)
             base = people or next((covariate.layer for covariate in inputs), None)
             target = target_grid(shapes, base, resolution, grid)
-            require_manageable(shapes, target)
+            require_manageable(shapes, target, most_pixels(client))
             tell("overlaying polygons")
             overlay = Overlay(shapes.to(target.crs), target).require_pairs()
             layout = lay_out(
                 shapes, responses, overlay, base, people, inputs,
                 kind=exposure, population_is=population_is, folder=Path(scratch), tell=tell,
+                places=places_of(client),
             )  # fmt: skip
         made = _prepared(layout, missing, Path(scratch), tell)
         stack = replace(made.stack, path=made.stack.path.replace(out / STACK))

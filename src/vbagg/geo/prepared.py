@@ -6,8 +6,8 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,10 +26,12 @@ from vbagg.geo.agreement import (
     column_kinds,
     read_document,
     require_columns,
+    require_fewer,
     require_kind,
     require_layers,
     require_pixels,
     require_polygons,
+    require_stored,
 )
 from vbagg.geo.files import appearing, one_line, output_folder
 from vbagg.geo.pieces import Pieces
@@ -80,39 +82,42 @@ class Prepared:
         population, or times area in square kilometres), `x` and `y` (kilometres on an equal-area map), and the
         covariates.
         """
-        return self._checked(lambda: pd.read_parquet(self.table), self.polygons)
+        with self._readable():
+            pixels = pd.read_parquet(require_fewer(self.table))
+            return require_pixels(pixels, self.polygons, self.stack, self.covariates, self.exposure)
 
     def some_pixels(self, start: int, stop: int) -> pd.DataFrame:
         """Rows of `pixels`, those of whole polygons, checked as all are; the others stay in their file."""
         columns = ["polygon", "cell", "coverage", "weight", "x", "y", *self.covariates]
-        try:
-            ends = read_rows((self.table, start, stop), ["polygon"])["polygon"].to_pandas().iloc[[0, -1]]
-        except Exception as error:  # pyarrow's many kinds
-            raise _unreadable(self.table.parent, error) from error
-        first, last = pd.Index(self.polygons.labels).get_indexer(ends)
-        own = replace(self.polygons, frame=self.polygons.frame.iloc[first : last + 1].reset_index(drop=True))
-        return self._checked(lambda: read_rows((self.table, start, stop), columns).to_pandas(), own)
-
-    def _checked(self, read: Callable[[], pd.DataFrame], polygons: Polygons) -> pd.DataFrame:
-        """Pixels of some polygons, which agree with all else that was prepared."""
-        try:
-            if self.table.stat().st_mtime_ns != self._written:  # type: ignore[attr-defined]
-                raise ValueError(f"{self.table.name} was written again since; prepare other data into other folders")
-            return require_pixels(read(), polygons, self.stack, self.covariates, self.exposure)
-        except Exception as error:  # pyarrow's many kinds
-            raise _unreadable(self.table.parent, error) from error
+        with self._readable():
+            pixels = read_rows((self.table, start, stop), columns).to_pandas()
+            first, last = pd.Index(self.polygons.labels).get_indexer(pixels["polygon"].iloc[[0, -1]])
+            own = replace(self.polygons, frame=self.polygons.frame.iloc[first : last + 1].reset_index(drop=True))
+            return require_pixels(pixels, own, self.stack, self.covariates, self.exposure)
 
     @cached_property
     def pieces(self) -> Pieces:
         """The table of pixels in runs of whole polygons, each of which can be in memory."""
         return Pieces.of(self)
 
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Say of what goes wrong that prepared data cannot be read."""
+        try:
+            if self.table.stat().st_mtime_ns != self._written:  # type: ignore[attr-defined]
+                raise ValueError(f"{self.table.name} was written again since; prepare other data into other folders")
+            yield
+        except Exception as error:  # pyarrow's many kinds
+            raise _unreadable(self.table.parent, error) from error
+
     def bags(self) -> Bags:
         """Pixels grouped by polygon, in the order of the polygons; those without any weight are left out."""
         return self._bags
 
     def stored_bags(self) -> StoredBags:
-        """The same bags in the file of pixels, for workers that read it."""
+        """The same bags in the file of pixels, for workers that read it; here a little is read at a time."""
+        with self._readable():
+            require_stored(self.table, self.polygons, self.stack, self.covariates, self.exposure)
         return Bags.from_parquet(self.table.resolve(), ["x", "y", *self.covariates], "polygon")
 
     @cached_property

@@ -16,7 +16,7 @@ from vbagg.geo.rasters import Layer, open_layers
 
 MOST_CELLS = 2_000_000_000
 MOST_PIXELS = 50_000_000
-"""Cells under polygons, each counted for each polygon: a fit holds them all, and needs 12 GB or more for so many."""
+"""Cells under polygons, each counted for each polygon, of a fit in one process: it holds them all, in 12 GB or more."""
 ENOUGH_PIXELS = 2_000_000
 """Pixels that a fit takes in its stride; the advised resolution gives about so many."""
 
@@ -92,16 +92,27 @@ def coarser(grid: Grid, number: float, most: float) -> float:
     return float(f"{math.ceil(exact / digit) * digit:.2g}")
 
 
-def require_manageable(polygons: Polygons, grid: Grid) -> float:
-    """About how many pixels there will be; more than a fit can hold are refused, with a resolution that would do."""
+def require_manageable(polygons: Polygons, grid: Grid, on_workers: int | None = None) -> float:
+    """About how many pixels there will be; more than a fit can hold are refused, with a resolution that would do.
+
+    Parameters
+    ----------
+    polygons, grid
+        What lies on what.
+    on_workers
+        Pixels that the workers of a cluster can hold; None for a fit in one process.
+    """
     pixels = expected_pixels(polygons, grid)
-    if pixels <= MOST_PIXELS:
+    most = MOST_PIXELS if on_workers is None else on_workers
+    if pixels <= most:
         return pixels
+    who = "a fit in one process holds them all (workers can hold more)"
+    who = who if on_workers is None else "the workers of a fit hold them all (more workers, or larger ones, hold more)"
     resolution = coarser(grid, pixels, ENOUGH_PIXELS)
     across, down = grid.resolution
     fewer = pixels * across * down / resolution**2
     raise ValueError(
-        f"{polygons.path}: at most {MOST_PIXELS:,} cells of the grid can lie in polygons, since a fit holds them all; "
+        f"{polygons.path}: at most {most:,} cells of the grid can lie in polygons, since {who}; "
         f"about {pixels:,.0f} cells of {across:.4g} x {down:.4g} do. Use larger ones: `--resolution {resolution:g}` "
         f"(in the units of {_units(grid.crs)}) would give about {fewer:,.0f}."
     )

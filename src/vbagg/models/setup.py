@@ -23,7 +23,7 @@ from vbagg.models.frame import Frame, check_is_bags, drop_inert
 from vbagg.observed import Observed
 from vbagg.portions import Outline, Portions, Sample
 from vbagg.scaling import Scaler
-from vbagg.stored import StoredBags
+from vbagg.stored import DistantBags
 
 LITTLE_NOISE, SHORT = 10.0, 0.25
 """By what noise is divided and length-scales are multiplied in the start that explains totals without noise."""
@@ -82,7 +82,7 @@ def training_data(
     bags: Any, y: Any, trials: Any, offset: Any, likelihood: Likelihood, link: Link, client: Any = None
 ) -> TrainingData:
     """Check what `fit` was given; with a `client` of Dask its workers hold the individuals."""
-    if isinstance(bags, StoredBags):
+    if isinstance(bags, DistantBags):
         bags = bags if client is not None else Bags(**bags.rows().read())
     else:
         check_is_bags(bags)

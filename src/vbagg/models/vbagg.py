@@ -30,7 +30,7 @@ from vbagg.models.learning import Choices, Learnt, learn
 from vbagg.models.predicted import Member
 from vbagg.posterior import Posterior
 from vbagg.progress import Report, reporting
-from vbagg.stored import StoredBags
+from vbagg.stored import DistantBags
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +104,7 @@ class VBAgg(BagModel):
 
     def fit(
         self,
-        bags: Bags | StoredBags,
+        bags: Bags | DistantBags,
         y: Any,
         trials: Any = None,
         offset: Any = None,
@@ -118,7 +118,7 @@ class VBAgg(BagModel):
         Parameters
         ----------
         bags
-            The individuals of each bag; also from `Bags.from_parquet`.
+            The individuals of each bag; also from `Bags.from_parquet` or `Bags.from_dask`.
         y
             Output of each bag: an array in the order of `bags.labels`, or a Series by label.
         trials
@@ -133,7 +133,7 @@ class VBAgg(BagModel):
             `(bags, y)` held out: decides when `adam` stops.
         client
             A `distributed.Client` of Dask, whose workers then hold the individuals and do the work; the result is the
-            same. Bags from `Bags.from_parquet` are read by the workers and never by this process.
+            same. Bags from `Bags.from_parquet` and `Bags.from_dask` are read by the workers and never by this process.
         """
         choices = self._choices()
         data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link, client)

@@ -43,7 +43,7 @@ def run(
     progress
         Show stages and time left on standard error.
     client
-        A `distributed.Client` of Dask, whose workers fit, map and validate.
+        A `distributed.Client` of Dask, whose workers prepare, fit, map and validate.
     options
         Those of the command line, with underscores for hyphens: `polygons="districts.gpkg"`, `covariate=["evi.tif"]`.
         In the place of a file of polygons goes a GeoDataFrame, in that of a raster an xarray.DataArray, whose name is
@@ -60,7 +60,7 @@ def run(
         return carry_out_stages(settings, Path(out), tuple(STAGES), force, shown, given=given, client=client)
 
 
-def check(*, config: str | os.PathLike[str] | None = None, **options: Any) -> Findings:
+def check(*, config: str | os.PathLike[str] | None = None, client: Any = None, **options: Any) -> Findings:
     """Read everything that a run would read, and say what is wrong, odd or good to know: `vbagg check` in Python.
 
     Takes the options of `run`. Nothing is left on disk.
@@ -68,7 +68,7 @@ def check(*, config: str | os.PathLike[str] | None = None, **options: Any) -> Fi
     with TemporaryDirectory() as scratch:
         given = Given.of(options, Path(scratch))
         given.write()
-        return check_settings(from_words(given.words, None if config is None else Path(config)))
+        return check_settings(from_words(given.words, None if config is None else Path(config)), client=client)
 
 
 def carry_out_stages(

@@ -48,7 +48,7 @@ class Run:
     """Takes a part of a stage that is finished, in words."""
     shared: SharedLayout | None = None
     client: Any = None
-    """Of a Dask cluster, whose workers fit, map and validate; None for this process."""
+    """Of a Dask cluster, whose workers prepare, fit, map and validate; None for this process."""
 
     def findings(self) -> Findings | None:
         """What the check found, None if it was left out."""

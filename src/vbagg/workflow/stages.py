@@ -22,11 +22,13 @@ PREDICTED = 0.9
 """Share of the time for maps that pieces take; filling bands of rows takes the rest."""
 
 
-def check_settings(settings: Settings, announce: Callable[[str], None] = lambda text: None) -> Findings:
+def check_settings(
+    settings: Settings, announce: Callable[[str], None] = lambda text: None, client: Any = None
+) -> Findings:
     """Look at the inputs of a run and at what is planned with them; work that takes long is announced."""
     from vbagg import doctor
 
-    return doctor.check(settings.data, settings.model, settings.validation, settings.maps, announce)
+    return doctor.check(settings.data, settings.model, settings.validation, settings.maps, announce, client)
 
 
 def _examined(run: Run) -> Findings:
@@ -34,7 +36,7 @@ def _examined(run: Run) -> Findings:
     from vbagg import doctor
 
     if run.shared is None:
-        return check_settings(run.settings, run.tell)
+        return check_settings(run.settings, run.tell, run.client)
     chosen = run.settings
     findings, run.shared.layout = doctor.examine(
         chosen.data,
@@ -44,6 +46,7 @@ def _examined(run: Run) -> Findings:
         folder=run.shared.folder(),
         announce=run.folder.log,
         tell=run.tell,
+        client=run.client,
     )
     return findings
 
@@ -83,6 +86,7 @@ def _prepare(run: Run, folder: Path) -> None:
         folder=folder,
         progress=run.tell,
         layout=None if run.shared is None else run.shared.layout,
+        client=run.client,
     )
     prepared.save(folder)
     for note in prepared.notes:
