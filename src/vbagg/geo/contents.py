@@ -70,16 +70,19 @@ class Contents:
     def values(self, posterior: Any, exposure: Floats) -> dict[str, Floats]:
         """All maps of some cells, by name."""
         per = self.units.per
-        found = {"rate_mean": per * posterior.mean}
-        if hasattr(posterior, "std"):
-            found["rate_sd"] = per * posterior.std
+        if hasattr(posterior, "summary"):
             names, levels = zip(*self.levels.items(), strict=True)
-            found |= zip(names, per * posterior.quantile(np.array(levels)), strict=True)
+            told = posterior.summary(levels, () if self.threshold is None else (self.threshold / per,))
+            mean = told.mean
+            found = {"rate_mean": per * mean, "rate_sd": per * told.std}
+            found |= zip(names, per * told.quantiles, strict=True)
             found["rate_interval_width"] = found[names[1]] - found[names[0]]
-            if self.threshold is not None:
-                found["exceedance"] = posterior.exceedance(self.threshold / per)
+            found |= zip(("exceedance",), told.exceedances, strict=False)
+        else:
+            mean = posterior.mean
+            found = {"rate_mean": per * mean}
         if self.units.has_counts:
-            found["expected_count"] = posterior.mean * exposure
+            found["expected_count"] = mean * exposure
         found[self.units.exposure] = exposure
         return found
 

@@ -119,7 +119,7 @@ def _tail(arrays: Arrays, location: Any, spread: Any, weight: Any, x: Any, side:
     weight = xp.reshape(weight, (-1, 1))
 
     def standard(distance: Any) -> Any:
-        step = xp.where(distance < 0, -FAR, FAR)
+        step = xp.where((distance < 0) | ((distance == 0) & (side < 0)), -FAR, FAR)
         return xp.where(certain, step, xp.clip(distance / sd, -FAR, FAR))
 
     def density(z: Any) -> Any:
