@@ -74,8 +74,8 @@ class Posterior:
     ) -> laws.Summary:
         """Mean, standard deviation, quantiles at `levels` and probabilities of being above `thresholds`, all at once.
 
-        Rates of individuals that are not known yet come from one compiled function of their features, which keeps
-        nothing of single members of the average.
+        Rates of many individuals come from one compiled function of their features, which keeps nothing of single
+        members of the average.
         """
         levels, thresholds = laws.probabilities(np.ravel(levels), "levels"), np.ravel(thresholds)
         if self._summary is None or "law" in vars(self):

@@ -27,6 +27,9 @@ from vbagg.triangular import compiled_squares_lower, compiled_times_upper
 Array = Any
 ROWS = 2048
 """Rows of a block, whose features stay near the processor."""
+MANY = 50_000
+"""Rows from which a summary is compiled as a whole where the processor is the device: reading the larger function from
+the cache takes a third of a second of processor time, and later it is as quick as the laws, with less memory."""
 
 
 @jax.tree_util.register_dataclass
@@ -44,7 +47,7 @@ class Members:
     def of(cls, states: Sequence[tuple[Basis, np.ndarray, np.ndarray]]) -> Members:
         """From bases, means and factors, on the device where compiled functions run."""
         parts = [cls(*state) for state in states]
-        return jax.tree.map(lambda *arrays: jnp.asarray(np.stack([np.asarray(a) for a in arrays])), *parts)
+        return jax.device_put(jax.tree.map(lambda *arrays: np.stack([np.asarray(a) for a in arrays]), *parts))
 
 
 @jax.tree_util.register_dataclass
@@ -142,6 +145,11 @@ def row_summary(
     """Mean, sd, quantiles and exceedances of the averaged rate at each row."""
     asked = jnp.asarray(levels, float), jnp.asarray(thresholds, float)
     return Summary(*_by_blocks(lambda *block: _summary(spec, single, members, mixing, *block, *asked), X, known))
+
+
+def compiled_as_a_whole(n_rows: int) -> bool:
+    """Whether so many rows are summed up in one compiled function, rather than by the laws of their marginals."""
+    return n_rows >= MANY or jax.default_backend() != "cpu"
 
 
 def _by_blocks(function: Callable[..., tuple[Array, ...]], X: np.ndarray, known: np.ndarray) -> list[np.ndarray]:

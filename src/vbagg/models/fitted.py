@@ -23,7 +23,7 @@ from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.predicted import Conditioned, Member, Outputs, Plan, Totals
 from vbagg.observed import Observed
 from vbagg.posterior import BagPosterior, Posterior, draw_rows
-from vbagg.row_rates import Members, Mixing, row_marginals, row_summary
+from vbagg.row_rates import Members, Mixing, compiled_as_a_whole, row_marginals, row_summary
 from vbagg.threads import one_blas_thread
 
 BAG_EFFECTS = ("risk", "reporting")
@@ -94,7 +94,7 @@ class Fitted:
                 mixing = Mixing(weight / weight.sum(), effects, np.float64(self.rate_scale))
                 return row_summary(self.spec, self._stacked, mixing, rows, known, levels, thresholds, single)
 
-        return Posterior(law, self._mixed_draws(draw), summary)
+        return Posterior(law, self._mixed_draws(draw), summary if compiled_as_a_whole(len(rows)) else None)
 
     def _individuals_of_bags(self, bags: Bags, offset: Any, smooth: bool, risk: bool) -> Posterior:
         plan, outputs = self._plan(bags, offset, all_rows=True), self._outputs(bags, offset)
