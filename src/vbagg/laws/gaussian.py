@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -178,7 +179,7 @@ def _sigmoid_moments(location: Array, spread: Array) -> tuple[Array, Array]:
     return np.where(location > 0, 1 - mean, mean), std
 
 
-def sigmoid_moments(arrays: Arrays, location: Array, spread: Array) -> tuple[Array, Array]:
+def sigmoid_moments(arrays: Arrays, location: Any, spread: Any) -> tuple[Any, Any]:
     """The same by both rules for all rows, as compiled functions have it."""
     xp, narrow, below = arrays.np, spread < NARROW, -arrays.np.abs(location)
     few = _moments_narrow(arrays, below, xp.where(narrow, spread, NARROW))
