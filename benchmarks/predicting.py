@@ -4,7 +4,7 @@
 
 A model of 150 made-up bags with averaged parameters, exp and square link. Each case is a process with one thread.
 `first` has reading compiled functions in it, or compiling what no earlier run has left in the cache; `second` is the
-same once more. With `--maps` also CPU seconds of the stage of maps of `vbagg run` on Madagascar (needs the data folder):
+same once more. With `--maps` also CPU seconds of the maps of `vbagg run` on Madagascar (needs the data folder):
 the fit is made once, and each version makes its maps three times, of which the first may compile and is left out.
 `difference` is the largest relative one of all numbers from the first version's.
 """

@@ -30,7 +30,8 @@ def fitted(request):
     bags = vbagg.Bags(X, np.repeat(np.arange(8), 5), rng.uniform(0.5, 2.0, len(X)))
     y = rng.poisson(2.5 * bags.totals()).astype(float)
     trials = {"trials": y + 4} if request.param == "logistic" else {}
-    kernel = RBF() + White()
+    smooth = RBF(variance=1.0, lengthscale=1.5, fixed=("variance", "lengthscale"))
+    kernel = smooth + White(variance=0.1, fixed=("variance",))
     model = vbagg.VBAgg(LIKELIHOODS[request.param], request.param, kernel=kernel, landmarks=6, hyper="point")
     fitted = model.fit(bags, y, **trials)._fitted
     members = []
