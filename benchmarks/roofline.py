@@ -24,7 +24,7 @@ from scaling import N_PIXELS, twin_kernel, unit
 import vbagg
 from vbagg import datasets
 from vbagg.inference import passes, problem
-from vbagg.posterior import _row_marginals
+from vbagg.row_rates import ROWS, Members, _marginals
 
 LANDMARKS = 192, 384
 PIXELS, GROWTH = 260_000, (65_000, 260_000, N_PIXELS)
@@ -78,7 +78,7 @@ def measure(link: str) -> dict:
         copy = seconds(lambda: double(A)) / (2 * A.nbytes)
         drawn = chunk.drawn.size / rows
         product = sum(k * k for k in LANDMARKS) / m**2
-        flat, known = np.asarray(chunk.X, float).reshape(rows, -1)[:8192], np.zeros(8192)
+        flat, known = np.asarray(chunk.X, float).reshape(rows, -1)[:ROWS], np.zeros(ROWS)
         timed = {
             # products of a unit, features read or written
             "features": (lambda: passes.compiled_stage(spec, basis, chunk, False), product + 2 * drawn * 128 / m, 4),
@@ -102,7 +102,8 @@ def measure(link: str) -> dict:
                 "arithmetic_units": products,
                 "memory_units": traffic * A.nbytes * copy / one,
             }
-        taken = seconds(lambda: _row_marginals(spec, basis, q.mu, q.factor, flat, known, True)) * rows / 8192
+        members = Members.of([(basis, q.mu, q.factor)])
+        taken = seconds(lambda: _marginals(spec, True, members, flat, known)) * rows / ROWS
         result["rates of pixels"] = {
             "units": taken / one,
             "arithmetic_units": 1 + product,

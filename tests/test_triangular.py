@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from vbagg import triangular
-from vbagg.triangular import times_lower, times_upper, weighted_gram
+from vbagg.triangular import (
+    compiled_squares_lower,
+    compiled_times_upper,
+    times_lower,
+    times_upper,
+    weighted_gram,
+)
 
 
 @pytest.fixture
@@ -27,3 +33,10 @@ def test_weighted_products_of_columns(small_blocks, rng, signs):
     weight[4] = 0.0
     weight = {"both": weight, "positive": abs(weight), "negative": -abs(weight), "none": 0 * weight}[signs]
     np.testing.assert_allclose(weighted_gram(rows, weight), (rows.T * weight) @ rows, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(13, 11), (5, 4), (2, 9), (1, 1)])
+def test_compiled_products(small_blocks, x64, rng, shape):
+    rows, triangle = rng.normal(size=shape), np.tril(rng.normal(size=(shape[1], shape[1])))
+    np.testing.assert_allclose(compiled_times_upper(rows, triangle.T), rows @ triangle.T, atol=1e-13)
+    np.testing.assert_allclose(compiled_squares_lower(rows, triangle), np.sum((rows @ triangle) ** 2, 1), rtol=1e-12)

@@ -8,7 +8,7 @@ Residuals of the components add; a local component is residual alone (MATH (15))
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,10 +97,12 @@ def _factorises(K: np.ndarray) -> bool:
         return False
 
 
-def features(feature_map: FeatureMap, basis: Basis, X: Array) -> Array:
-    """Feature columns `A` (n, m) of the rows of X, in their precision."""
+def features(
+    feature_map: FeatureMap, basis: Basis, X: Array, times: Callable[[Array, Array], Array] = jnp.matmul
+) -> Array:
+    """Feature columns `A` (n, m) of the rows of X, in their precision; `times` multiplies by upper triangles."""
     columns = [
-        part if inverse is None else part @ inverse.T.astype(X.dtype)
+        part if inverse is None else times(part, inverse.T.astype(X.dtype))
         for part, inverse in zip(feature_parts(feature_map, basis, X), part_inverses(feature_map, basis), strict=True)
     ]
     return jnp.concatenate(columns, axis=-1)

@@ -20,6 +20,8 @@ from scipy.special import expit
 from vbagg import laws, special
 from vbagg.bags import Bags
 from vbagg.errors import unknown_name
+from vbagg.laws.arrays import COMPILED
+from vbagg.laws.gaussian import sigmoid_moments
 from vbagg.matched import Matched, MatchedBeta, MatchedGamma, MatchedLogNormal, MatchedNormal
 
 Array = jax.Array
@@ -42,6 +44,10 @@ class Link:
     """Whether `f` has the units of outputs, so that nobody knows beforehand how much it varies."""
     averages: ClassVar[bool] = False
     """Whether a bag's total is the weighted mean of its rates, which cannot exceed one, rather than their sum."""
+    folded: ClassVar[bool] = False
+    """Whether rates increase with `|f|` rather than with `f`."""
+    least_rate: ClassVar[float] = -np.inf
+    """Values below it are no rates."""
     least_coordinate: ClassVar[float] = -np.inf
     """Least latent value that stands for a total: of two with the same rate it is the larger."""
     bag_sums: ClassVar[str] = "none"
@@ -65,9 +71,18 @@ class Link:
         """The `f` of a rate (the positive one where there are two)."""
         raise NotImplementedError
 
+    def latent(self, rate: Array) -> Array:
+        """`inverse` of JAX arrays; of values that are no rates that of the nearest rate."""
+        raise NotImplementedError
+
     def mean(self, m: Array, s: Array) -> Array:
         """`E Psi(f)`."""
         raise NotImplementedError
+
+    def rate_moments(self, m: Array, sd: Array) -> tuple[Array, Array]:
+        """Mean and sd of `Psi(f)`, exact, from those of `f`; by default the covariance is exact."""
+        slope = self.slope(m, sd**2)
+        return self.mean(m, sd**2), jnp.sqrt(self.covariance(slope, slope, sd**2))
 
     def slope(self, m: Array, s: Array) -> Array:
         """`E Psi'(f)`."""
@@ -161,6 +176,9 @@ class Identity(Link):
     def inverse(self, rate: np.ndarray) -> np.ndarray:  # noqa: D102
         return rate
 
+    def latent(self, rate: Array) -> Array:  # noqa: D102
+        return rate
+
     def mean(self, m: Array, s: Array) -> Array:  # noqa: D102
         return m
 
@@ -190,6 +208,7 @@ class Exp(Link):
     name = "exp"
     scale_name = "log rate"
     typical_variance = 0.3
+    least_rate = 0.0
     matched = MatchedLogNormal()
     rate_law = laws.LogNormal
     total_law = laws.LogNormal
@@ -203,6 +222,9 @@ class Exp(Link):
 
     def inverse(self, rate: np.ndarray) -> np.ndarray:  # noqa: D102
         return np.log(rate)
+
+    def latent(self, rate: Array) -> Array:  # noqa: D102
+        return jnp.log(jnp.maximum(rate, 0.0))
 
     def mean(self, m: Array, s: Array) -> Array:  # noqa: D102
         return jnp.exp(m + s / 2)
@@ -260,6 +282,8 @@ class Square(Link):
     mean_sd = 1.0
     least_coordinate = 0.0
     bag_sums = "quadratic"
+    folded = True
+    least_rate = 0.0
     matched = MatchedGamma()
     rate_law = laws.SquaredNormal
     total_law = laws.Gamma
@@ -272,6 +296,9 @@ class Square(Link):
 
     def inverse(self, rate: np.ndarray) -> np.ndarray:  # noqa: D102
         return np.sqrt(rate)
+
+    def latent(self, rate: Array) -> Array:  # noqa: D102
+        return jnp.sqrt(jnp.maximum(rate, 0.0))
 
     def mean(self, m: Array, s: Array) -> Array:  # noqa: D102
         return m**2 + s
@@ -327,6 +354,7 @@ class Logistic(Link):
     scale_name = "log odds"
     typical_variance = 1.0
     averages = True
+    least_rate = 0.0
     matched = MatchedBeta()
     rate_law = laws.LogitNormal
     total_law = laws.Beta
@@ -341,8 +369,14 @@ class Logistic(Link):
     def inverse(self, rate: np.ndarray) -> np.ndarray:  # noqa: D102
         return np.log(rate / (1 - rate))
 
+    def latent(self, rate: Array) -> Array:  # noqa: D102
+        return jax.scipy.special.logit(jnp.clip(rate, 0.0, 1.0))
+
     def mean(self, m: Array, s: Array) -> Array:  # noqa: D102
         return special.expected_sigmoid(m, s)
+
+    def rate_moments(self, m: Array, sd: Array) -> tuple[Array, Array]:  # noqa: D102
+        return sigmoid_moments(COMPILED, m, sd)
 
     def slope(self, m: Array, s: Array) -> Array:  # noqa: D102
         return special.expected_sigmoid_slope(m, s)

@@ -7,12 +7,11 @@ and add `sample`, which keeps the covariance between rows.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.spatial.distance
 
@@ -21,11 +20,10 @@ from vbagg.chunks import round_up
 from vbagg.compiling import jit
 from vbagg.elbo import Spec
 from vbagg.errors import NoUncertaintyError
-from vbagg.features import Basis, combine_features, features, residual_block, residual_diagonal
+from vbagg.features import Basis, features, residual_block
 from vbagg.links import Link
 
-UNCERTAIN = ("law", "std", "quantile", "interval", "exceedance", "cdf", "log_prob", "sample", "covariance")
-ROWS_PER_CHUNK = 8192
+UNCERTAIN = ("law", "std", "quantile", "interval", "exceedance", "cdf", "log_prob", "sample", "summary", "covariance")
 HERMITE = np.polynomial.hermite_e.hermegauss(12)
 HERMITE = HERMITE[0], HERMITE[1] / HERMITE[1].sum()
 ROUNDING = 1e-9
@@ -36,8 +34,13 @@ JOINT_ROWS = 1024
 class Posterior:
     """Distribution of one number per row: an individual's rate, a bag's total, or a bag's new output."""
 
-    def __init__(self, law: laws.Law | Callable[[], laws.Law], draw: Callable[[int, int], np.ndarray]) -> None:
-        self._law, self._draw = law, draw
+    def __init__(
+        self,
+        law: laws.Law | Callable[[], laws.Law],
+        draw: Callable[[int, int], np.ndarray],
+        summary: Callable[[np.ndarray, np.ndarray], laws.Summary] | None = None,
+    ) -> None:
+        self._law, self._draw, self._summary = law, draw, summary
 
     @cached_property
     def law(self) -> laws.Law:
@@ -65,6 +68,19 @@ class Posterior:
     def exceedance(self, threshold: float | np.ndarray) -> np.ndarray:
         """Probability of being above `threshold`."""
         return self.law.exceedance(threshold)
+
+    def summary(
+        self, levels: Sequence[float] | np.ndarray = (), thresholds: Sequence[float] | np.ndarray = ()
+    ) -> laws.Summary:
+        """Mean, standard deviation, quantiles at `levels` and probabilities of being above `thresholds`, all at once.
+
+        Rates of many individuals come from one compiled function of their features, which keeps nothing of single
+        members of the average.
+        """
+        levels, thresholds = laws.probabilities(np.ravel(levels), "levels"), np.ravel(thresholds)
+        if self._summary is None or "law" in vars(self):
+            return self.law.summary(levels, thresholds)
+        return self._summary(levels, thresholds)
 
     def cdf(self, x: float | np.ndarray) -> np.ndarray:
         """Probability of being at or below `x`."""
@@ -121,39 +137,6 @@ class PointEstimate:
                 " Use vbagg.VBAgg, or `predictive_bags` for the noise of new outputs alone."
             )
         raise AttributeError(f"PointEstimate has no attribute {name!r}")
-
-
-@jit(static_argnames=("spec", "single"))
-def _row_marginals(
-    spec: Spec, basis: Basis, mu: Any, factor: Any, X: Any, known: Any, single: bool
-) -> tuple[jax.Array, jax.Array]:
-    rows = X.astype(jnp.float32) if single else X
-    A = features(spec.feature_map, basis, rows)
-    own = residual_diagonal(spec.feature_map, basis, rows, A)
-    variance = own + jnp.sum((A @ factor.astype(A.dtype)) ** 2, axis=-1)
-    mean = combine_features(spec.feature_map, basis, X, mu) if single else A @ mu
-    return known + mean, variance
-
-
-def row_marginals(
-    spec: Spec,
-    basis: Basis,
-    mu: np.ndarray,
-    factor: np.ndarray,
-    X: np.ndarray,
-    known: np.ndarray,
-    single: bool = False,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of `f` at each row, in chunks of rows; the variance in single precision if so wanted."""
-    mean, variance = np.empty(len(X)), np.empty(len(X))
-    size = min(ROWS_PER_CHUNK, 1 << max(len(X) - 1, 1).bit_length())
-    for start in range(0, len(X), size):
-        rows = slice(start, start + size)
-        short = size - len(X[rows])
-        part = np.pad(X[rows], ((0, short), (0, 0)), mode="edge")
-        m, s = _row_marginals(spec, basis, mu, factor, part, np.pad(known[rows], (0, short)), single)
-        mean[rows], variance[rows] = np.asarray(m)[: size - short], np.asarray(s)[: size - short]
-    return mean, variance
 
 
 @jit(static_argnames="spec")

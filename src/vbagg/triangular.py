@@ -1,12 +1,15 @@
 """Products of the rows of a long table with a triangular matrix and with themselves, a half of the work left out.
 
-NumPy lets other threads run meanwhile, and multiplies parts of tables without copying them.
+NumPy lets other threads run meanwhile, and multiplies parts of tables without copying them. Compiled functions that
+stay on their device have products of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 COLUMNS, ROWS = 128, 1024
@@ -50,3 +53,16 @@ def weighted_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
             # a product with its own transpose, of which the library computes one half
             total += sign * (scaled.T @ scaled)
     return total
+
+
+def compiled_times_upper(rows: Any, triangle: Any) -> Any:
+    """`rows triangle` (n, m) for an upper triangular matrix (m, m), inside compiled functions."""
+    starts = range(0, triangle.shape[1], COLUMNS)
+    parts = [rows[:, : i + COLUMNS] @ triangle[: i + COLUMNS, i : i + COLUMNS] for i in starts]
+    return jnp.concatenate(parts, axis=-1)
+
+
+def compiled_squares_lower(rows: Any, triangle: Any) -> Any:
+    """Squared lengths (n) of `rows triangle` for a lower triangular matrix (m, m), inside compiled functions."""
+    starts = range(0, triangle.shape[1], COLUMNS)
+    return sum(jnp.sum((rows[:, i:] @ triangle[i:, i : i + COLUMNS]) ** 2, axis=-1) for i in starts)

@@ -9,7 +9,7 @@ from vbagg.inference import Problem
 from vbagg.inference.averaging import MEMBERS, MORE_MEMBERS, _by_effect, _effects, _gaussian, _root, _spread_out, signs
 from vbagg.inference.profile import Point
 from vbagg.kernels import RBF, White
-from vbagg.posterior import row_marginals
+from vbagg.row_rates import Members, row_marginals
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 8, 11, 18, 23, 40])
@@ -98,7 +98,8 @@ def test_effects_are_those_on_means_and_on_sds(small):
         effect = _effects(problem, step * np.eye(2), design, [point(*(step * row)) for row in design])
         rows = problem.some_rows(1000)
         basis = problem.at(fit.parameters).basis
-        _, variance = row_marginals(problem.spec, basis, fit.q.mu, fit.q.factor, rows, np.zeros(len(rows)))
+        member = Members.of([(basis, fit.q.mu, fit.q.factor)])
+        _, (variance,) = row_marginals(problem.spec, member, rows, np.zeros(len(rows)))
     n = bags.n_individuals
     assert effect.shape == (2, 2 * n)
     np.testing.assert_allclose(effect[0, :n], 0.0, atol=1e-9)

@@ -22,8 +22,8 @@ from vbagg.inference.weights import solve_weights
 from vbagg.likelihoods import NegativeBinomial, Normal, Poisson
 from vbagg.links import get_link
 from vbagg.models.layout import Layout
-from vbagg.posterior import row_marginals
 from vbagg.priors import make_log_prior
+from vbagg.row_rates import Members, row_marginals
 
 
 def test_search_finds_the_top_of_a_noisy_quadratic():
@@ -402,7 +402,8 @@ def test_single_precision_changes_next_to_nothing(many):
     assert (double._best.single, single._best.single) == (False, True)
     rows = single._fitted.frame.rows(many[0].X)
     with jax.enable_x64(True):
-        mean, variance = row_marginals(*single._best.state, rows, np.zeros(len(rows)))
+        spec, *state = single._best.state
+        (mean,), (variance,) = row_marginals(spec, Members.of([state]), rows, np.zeros(len(rows)))
     np.testing.assert_allclose(rates[1].law.log_mean, mean + np.log(single._fitted.rate_scale), atol=1e-10)
     np.testing.assert_allclose(rates[1].law.log_std, np.sqrt(variance), rtol=5e-3)
 

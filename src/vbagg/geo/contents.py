@@ -70,14 +70,14 @@ class Contents:
     def rates(self, posterior: Any) -> dict[str, Floats]:
         """Maps of the rates of some cells, by name; those that a model without uncertainty has come first."""
         per = self.units.per
-        found = {"rate_mean": per * posterior.mean}
-        if hasattr(posterior, "std"):
-            found["rate_sd"] = per * posterior.std
-            names, levels = zip(*self.levels.items(), strict=True)
-            found |= zip(names, per * posterior.quantile(np.array(levels)), strict=True)
-            found["rate_interval_width"] = found[names[1]] - found[names[0]]
-            if self.threshold is not None:
-                found["exceedance"] = posterior.exceedance(self.threshold / per)
+        if not hasattr(posterior, "summary"):
+            return {"rate_mean": per * posterior.mean}
+        names, levels = zip(*self.levels.items(), strict=True)
+        told = posterior.summary(levels, () if self.threshold is None else (self.threshold / per,))
+        found = {"rate_mean": per * told.mean, "rate_sd": per * told.std}
+        found |= zip(names, per * told.quantiles, strict=True)
+        found["rate_interval_width"] = found[names[1]] - found[names[0]]
+        found |= zip(("exceedance",), told.exceedances, strict=False)
         return found
 
     @property

@@ -13,9 +13,9 @@ from vbagg.inference.mode import linearised
 from vbagg.inference.problem import Problem
 from vbagg.inference.profile import Point, Profile
 from vbagg.inference.result import Fit, FlatParameters
-from vbagg.posterior import row_marginals
 from vbagg.priors import LogPrior
 from vbagg.progress import Report
+from vbagg.row_rates import Members, row_marginals
 
 FIRST_SD = 0.5
 """Sd of log-parameters of which no search has learnt the curvature."""
@@ -136,14 +136,10 @@ def _effects(problem: Problem, spread: np.ndarray, design: np.ndarray, tried: li
     The squared length of a change of both is that of the distribution by Wasserstein's distance.
     """
     rows = problem.some_rows(SAMPLE)
-    known = np.zeros(len(rows))
 
-    def mean_and_sd(point: Point) -> np.ndarray:
-        q = point.solution.q
-        mean, variance = row_marginals(problem.spec, point.basis, q.mu, q.factor, rows, known)
-        return np.concatenate([mean, np.sqrt(variance)])
-
-    return np.linalg.solve(spread.T, design.T @ np.array([mean_and_sd(point) for point in tried]) / len(design))
+    members = Members.of([(point.basis, point.solution.q.mu, point.solution.q.factor) for point in tried])
+    mean, variance = row_marginals(problem.spec, members, rows, np.zeros(len(rows)))
+    return np.linalg.solve(spread.T, design.T @ np.hstack([mean, np.sqrt(variance)]) / len(design))
 
 
 def _by_effect(spread: np.ndarray, effect: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ A law holds one distribution per row and answers for all rows at once: ``mean``,
 - averages over hyper-parameters: `Mixture`
 """
 
-from .base import Law
+from .base import Law, Summary, probabilities
 from .compound import NegativeBinomialMixture
 from .counts import BetaBinomial, NegativeBinomial
 from .gaussian import LogitNormal, LogNormal, Normal
@@ -36,5 +36,7 @@ __all__ = [
     "NumericalLaw",
     "PoissonLogNormal",
     "SquaredNormal",
+    "Summary",
+    "probabilities",
     "total_nodes",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,18 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 CACHED = 1 << 14  # numbers whose temporaries stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What maps and tables tell of the distributions of rows."""
+
+    mean: Array
+    std: Array
+    quantiles: Array
+    """(levels, rows)"""
+    exceedances: Array
+    """(thresholds, rows) probabilities of being above each threshold."""
 
 
 class Law(ABC):
@@ -63,6 +76,12 @@ class Law(ABC):
         level = float(probabilities(level, "level"))
         lower, upper = self.quantile([(1 - level) / 2, (1 + level) / 2])
         return lower, upper
+
+    def summary(self, levels: npt.ArrayLike = (), thresholds: npt.ArrayLike = ()) -> Summary:
+        """Mean, standard deviation, quantiles and exceedances of each row."""
+        above = np.reshape(np.asarray(thresholds, dtype=np.float64), (-1, 1))
+        exceedances = self.exceedance(above) if above.size else np.empty((0, len(self)))
+        return Summary(self.mean, self.std, self.quantile(np.ravel(levels)), exceedances)
 
     def at_scores(self, z: npt.ArrayLike) -> Array:
         """Values whose normal scores are ``z`` (n, rows): the law, if they are standard normal."""

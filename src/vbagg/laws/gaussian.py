@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_expit, logit, ndtr, ndtri
 
+from .arrays import HOST, Arrays
 from .base import Array, Law, moments, require, require_finite, require_positive, require_spread, row_chunks
+from .latent_mixtures import OfGaussian
 from .special import normal_log_density, standardise
 
+NARROW, STEP = 1.5, 0.75
+"""Spread of log odds from which their moments take a trapezoid rule, and its step."""
 
-class MonotoneGaussian(Law):
+
+class MonotoneGaussian(OfGaussian):
     """Law of an increasing function of f ~ N(location, spread^2)."""
 
-    location: Array
-    spread: Array
     _lowest = -np.inf
-
-    @abstractmethod
-    def _value(self, f: Array) -> Array:
-        """Apply the increasing function."""
 
     @abstractmethod
     def _latent(self, x: Array) -> Array:
@@ -158,6 +158,9 @@ class LogitNormal(MonotoneGaussian):
     def _value(self, f: Array) -> Array:
         return self.scale * expit(f)
 
+    def same_function(self, other: Law) -> bool:  # noqa: D102
+        return isinstance(other, LogitNormal) and np.array_equal(self.scale, other.scale)
+
     def _latent(self, x: Array) -> Array:
         return logit(np.clip(x / self.scale, 0.0, 1.0))
 
@@ -167,38 +170,51 @@ class LogitNormal(MonotoneGaussian):
 
 
 def _sigmoid_moments(location: Array, spread: Array) -> tuple[Array, Array]:
-    """Mean and standard deviation of sigmoid(f), by way of the side where the mean is below 1/2."""
+    """Mean and standard deviation of sigmoid(f), each row by the rule that it needs."""
     mean, std = np.empty_like(location), np.empty_like(location)
-    narrow = spread < 1.5
-    for rows, moments_of in ((narrow, _sigmoid_moments_narrow), (~narrow, _sigmoid_moments_wide)):
-        mean[rows], std[rows] = moments_of(-np.abs(location[rows]), spread[rows])
+    narrow = spread < NARROW
+    for rows, rule in ((narrow, _moments_narrow), (~narrow, _moments_wide)):
+        if rows.any():
+            mean[rows], std[rows] = rule(HOST, -np.abs(location[rows]), spread[rows])
     return np.where(location > 0, 1 - mean, mean), std
 
 
-def _sigmoid_moments_narrow(location: Array, spread: Array) -> tuple[Array, Array]:
-    """By 32-point Gauss-Hermite."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(32)
-    centre = expit(location)
-    first, second = np.zeros_like(location), np.zeros_like(location)
-    for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+def sigmoid_moments(arrays: Arrays, location: Any, spread: Any) -> tuple[Any, Any]:
+    """The same by both rules for all rows, as compiled functions have it."""
+    xp, narrow, below = arrays.np, spread < NARROW, -arrays.np.abs(location)
+    few = _moments_narrow(arrays, below, xp.where(narrow, spread, NARROW))
+    many = _moments_wide(arrays, below, xp.where(narrow, NARROW, spread))
+    mean, std = (xp.where(narrow, one, other) for one, other in zip(few, many, strict=True))
+    return xp.where(location > 0, 1 - mean, mean), std
+
+
+def _moments_narrow(arrays: Arrays, location: Array, spread: Array) -> tuple[Array, Array]:
+    """By 32-point Gauss-Hermite, for means of f below 0."""
+    xp, centre = arrays.np, arrays.expit(location)
+
+    def part(node: float, weight: float) -> tuple[Array, Array]:
         # sigmoid(f) - sigmoid(location), exact also for a tiny spread
         shift = node * spread
-        deviation = -np.expm1(-shift) * (1 - centre) * expit(location + shift)
-        first += weight * deviation
-        second += weight * deviation**2
-    return centre + first, np.sqrt(np.maximum(second - first**2, 0.0))
+        deviation = -xp.expm1(-shift) * (1 - centre) * arrays.expit(location + shift)
+        return weight * deviation, weight * deviation**2
+
+    nodes, weights = np.polynomial.hermite_e.hermegauss(32)
+    first, second = arrays.total(part, nodes, weights / weights.sum())
+    return centre + first, xp.sqrt(xp.maximum(second - first**2, 0.0))
 
 
-def _sigmoid_moments_wide(location: Array, spread: Array) -> tuple[Array, Array]:
+def _moments_wide(arrays: Arrays, location: Array, spread: Array) -> tuple[Array, Array]:
     """By parts, E g(f) = integral of g'(t) P(f > t), whose integrand is smooth however wide f is."""
-    step = 0.75
-    first, second = np.zeros_like(location), np.zeros_like(location)
-    for t in np.arange(-40.0, 20.0, step):
-        slope = expit(t) * expit(-t)
-        exceedance = ndtr((location - t) / spread)
-        first += step * slope * exceedance
-        second += step * 2 * expit(t) * slope * exceedance
-    return first, np.sqrt(np.maximum(second - first**2, 0.0))
+    xp = arrays.np
+
+    def part(t: float, step: float) -> tuple[Array, Array]:
+        slope = step * arrays.expit(t) * arrays.expit(-t)
+        exceedance = arrays.ndtr((location - t) / spread)
+        return slope * exceedance, 2 * arrays.expit(t) * slope * exceedance
+
+    nodes = np.arange(-40.0, 20.0, STEP)
+    first, second = arrays.total(part, nodes, np.full(len(nodes), STEP))
+    return first, xp.sqrt(xp.maximum(second - first**2, 0.0))
 
 
 def log_moments(mean: npt.ArrayLike, variance: npt.ArrayLike) -> tuple[Array, Array]:

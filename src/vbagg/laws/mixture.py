@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from .base import Array, Law
+from .latent_mixtures import OfGaussian, shared_quantile
 from .numerics import first_reaching
 
 
@@ -45,6 +46,9 @@ class Mixture(Law):
         return sum((w * part(law) for law, w in zip(self.laws, self.weights, strict=True)), start=np.zeros(()))
 
     def _quantile(self, q: float) -> Array:
+        gaussian = _of_one_function(self.laws)
+        if gaussian:
+            return shared_quantile(gaussian, self.weights, q)
         quantiles = [law.quantile(q) for law in self.laws]
         lower, upper = np.min(quantiles, axis=0), np.max(quantiles, axis=0)
         return first_reaching(self._cdf_of, q, lower, upper, whole=self.discrete)
@@ -57,6 +61,12 @@ class Mixture(Law):
             chosen = component == position
             draws[chosen] = law.sample(int(chosen.sum()), rng)
         return draws
+
+
+def _of_one_function(laws: Sequence[Law]) -> list[OfGaussian]:
+    """The laws, if they are those of one function of finite Gaussians."""
+    found = [law for law in laws if isinstance(law, OfGaussian) and np.isfinite(law.location).all()]
+    return found if len(found) == len(laws) and all(found[0].same_function(law) for law in found) else []
 
 
 def _check(laws: Sequence[Law], weights: Array) -> None:

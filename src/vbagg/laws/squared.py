@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfinv, ndtr, ndtri
+from scipy.special import ndtr
 
-from .base import Array, Law, require_finite, require_positive, require_spread, row_chunks
+from .base import Array, require_finite, require_positive, require_spread
+from .latent_mixtures import OfGaussian, shared_quantile
 from .special import LOG_2PI, point_log_density
 
 
-class SquaredNormal(Law):
+class SquaredNormal(OfGaussian):
     """``scale * f^2``, f ~ N(mean, std^2): a scaled non-central chi-square with one degree of freedom.
 
     Its root sqrt(scale) |f| is a folded normal; with a = |mean| / std and u = root / std the cdf is
     F(u) = Phi(u - a) - Phi(-u - a).
     """
+
+    folded = True
 
     def __init__(self, mean: npt.ArrayLike, std: npt.ArrayLike, scale: npt.ArrayLike = 1.0) -> None:
         location, spread, scale = self._rows(mean=mean, std=std, scale=scale)
@@ -50,10 +53,10 @@ class SquaredNormal(Law):
         return np.sqrt(np.maximum(x, 0.0)) / spread, self.location / spread
 
     def _quantile(self, q: float) -> Array:
-        root = np.empty(len(self))
-        for rows in row_chunks(len(self)):
-            root[rows] = _folded_quantile(self.location[rows], self.spread[rows], q)
-        return root**2
+        return shared_quantile([self], np.ones(1), q)
+
+    def _value(self, f: Array) -> Array:
+        return f**2
 
     def at_scores(self, z: npt.ArrayLike) -> Array:
         """Squares of Gaussians with scores ``z``, increasing in them where the Gaussian is positive."""
@@ -73,46 +76,6 @@ def _folded_cdf(u: Array, a: Array) -> Array:
         series = 1 + u2 * ((a2 - 1) / 6 + u2 * (a2 * (a2 - 6) + 3) / 120)
         probability[small] = 2 * u * _phi(a) * series
     return probability
-
-
-def _folded_quantile(location: Array, spread: Array, q: float) -> Array:
-    """Quantile of |f|. Gaussian where the folded part cannot matter, else Newton on u = |f| / spread."""
-    simple = location > 80 * spread  # Phi(-80) underflows
-    root = location + spread * ndtri(q)
-    if not simple.all():
-        hard = ~simple & (spread > 0)
-        root[hard] = spread[hard] * _folded_newton(location[hard] / spread[hard], q)
-    return np.where(spread > 0, root, location)
-
-
-def _folded_newton(a: Array, q: float) -> Array:
-    lower, upper = _folded_bracket(a, q)
-    u = 0.5 * (lower + upper)
-    for _ in range(100):
-        error = _folded_cdf(u, a) - q if q < 0.5 else (1 - q) - (ndtr(a - u) + ndtr(-a - u))
-        lower, upper = np.where(error < 0, u, lower), np.where(error > 0, u, upper)
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            newton = u - error / (_phi(u - a) + _phi(u + a))
-        inside = (newton >= lower * (1 - 1e-9)) & (newton <= upper * (1 + 1e-9))
-        newton = np.where(inside, newton, 0.5 * (lower + upper))
-        step, u = np.abs(newton - u), newton
-        # quadratic convergence: the next step would be of order 1e-13
-        if np.all(step <= 3e-7 * np.minimum(u, 1.0)):
-            break
-    return u
-
-
-def _folded_bracket(a: Array, q: float) -> tuple[Array, Array]:
-    """Bounds on u: F(u) <= Phi(u - a), F(u) <= 2 Phi(u) - 1 and F(u) >= exp(-a^2 / 2) (2 Phi(u) - 1)."""
-    central = np.sqrt(2) * erfinv(q) if q < 0.5 else -ndtri(0.5 * (1 - q))
-    lower = np.maximum(a + ndtri(q), central)
-    # Phi(u - a) = q + Phi(-u - a) <= q + Phi(-lower - a)
-    reflected = ndtr(-lower - a)
-    upper = a + ndtri(q + reflected) if q < 0.5 else a - ndtri(1 - q - reflected)
-    upper = upper + 1e-14 * (1 + a)  # rounding, which matters for a tiny u
-    inflated = q * np.exp(np.minimum(0.5 * a * a, 700.0))
-    upper = np.minimum(upper, np.sqrt(2) * erfinv(np.minimum(inflated, 1.0)))
-    return lower, np.maximum(upper, lower)
 
 
 def _phi(z: Array) -> Array:

@@ -15,14 +15,15 @@ import numpy as np
 from vbagg.bags import Bags
 from vbagg.elbo import Spec
 from vbagg.errors import unknown_name
-from vbagg.laws import Law, Mixture
+from vbagg.laws import Law, Mixture, Summary
 from vbagg.likelihoods.base import Likelihood
 from vbagg.models import setup
 from vbagg.models.areas import Areas, AreaSums, area_sums
 from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.predicted import Conditioned, Member, Outputs, Plan, Totals
 from vbagg.observed import Observed
-from vbagg.posterior import BagPosterior, Posterior, draw_rows, row_marginals
+from vbagg.posterior import BagPosterior, Posterior, draw_rows
+from vbagg.row_rates import Members, Mixing, compiled_as_a_whole, row_marginals, row_summary
 from vbagg.threads import one_blas_thread
 
 BAG_EFFECTS = ("risk", "reporting")
@@ -69,16 +70,31 @@ class Fitted:
         rows = self.frame.rows(X)
         known = self.frame.known_of_rows(offset, len(rows))
 
-        def law(member: Member) -> Law:
-            white = member.white if smooth else 0.0
-            mean, variance = row_marginals(*member.state, rows, known, member.single)
-            return self._rates(member, mean, variance - white, white)
+        white = {id(member): member.white if smooth else 0.0 for member in self.members}
+        single = self.optimum.single
+
+        def law() -> Law:
+            with jax.enable_x64(True):
+                moments = row_marginals(self.spec, self._stacked, rows, known, single)
+            own = {id(member): pair for member, *pair in zip(self.members, *moments, strict=True)}
+
+            def of_member(member: Member) -> Law:
+                mean, variance = own[id(member)]
+                return self._rates(member, mean, variance - white[id(member)], white[id(member)])
+
+            return self._mixed(of_member)
 
         def draw(member: Member, n: int, seed: int) -> np.ndarray:
-            white = member.white if smooth else 0.0
-            return self.rate_scale * draw_rows(*member.state, rows, known, n, seed, white)
+            return self.rate_scale * draw_rows(*member.state, rows, known, n, seed, white[id(member)])
 
-        return Posterior(lambda: self._mixed(law), self._mixed_draws(draw))
+        def summary(levels: np.ndarray, thresholds: np.ndarray) -> Summary:
+            with jax.enable_x64(True):
+                weight = np.array([member.weight for member in self.members])
+                effects = np.array(list(white.values()))
+                mixing = Mixing(weight / weight.sum(), effects, np.float64(self.rate_scale))
+                return row_summary(self.spec, self._stacked, mixing, rows, known, levels, thresholds, single)
+
+        return Posterior(law, self._mixed_draws(draw), summary if compiled_as_a_whole(len(rows)) else None)
 
     def _individuals_of_bags(self, bags: Bags, offset: Any, smooth: bool, risk: bool) -> Posterior:
         plan, outputs = self._plan(bags, offset, all_rows=True), self._outputs(bags, offset)
@@ -248,6 +264,11 @@ class Fitted:
     def _plans(self) -> dict[bool, tuple[weakref.ref[Bags], Plan]]:
         """The bags that were predicted last: several predictions of the same ones need one pass over them."""
         return {}
+
+    @cached_property
+    def _stacked(self) -> Members:
+        """The members as arrays of a compiled function."""
+        return Members.of([member.state[1:] for member in self.members])
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
