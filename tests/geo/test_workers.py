@@ -100,7 +100,7 @@ def test_a_run_goes_on_after_a_lost_scheduler(data, tmp_path):
         with local_cluster(2) as client:
             carry_out_stages(settings, out, stages[:1], False, quiet, client=client)
             lost = SimpleNamespace(**vars(quiet) | {"tell": in_the_middle(client.cluster.close)})
-            with pytest.raises(ClusterError, match=r"scheduler was lost .* run the same command: finished stages are"):
+            with pytest.raises(ClusterError, match=r"scheduler was lost .* run the same command: what is finished is"):
                 carry_out_stages(settings, out, stages, False, lost, client=client)
     assert sorted(path.name for path in out.iterdir()) == ["check", "run.log", "settings.toml"]
     run = carry_out_stages(settings, out, stages, False, quiet)

@@ -29,13 +29,15 @@ _OTHER_COLOURS = ("#56B4E9", "#882255", "#999933", "#AA4499", "#44AA99", "#66110
 _MARKERS = {"vbagg": "o", "nystrom": "s", "nn": "^", "bag-pixel": "D", "constant": "v", "oracle": "*"}
 _OTHER_MARKERS = ("P", "X", "<", ">", "p", "h")
 _VARIANT_LINES: dict[str, Any] = {"obj": "--", "adam": ":"}
+_VARIANT_MARKERS = {"graph": "X"}
 _OTHER_LINES: tuple[Any, ...] = ("-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 
 
 def method_style(name: str) -> dict[str, Any]:
     """Colour, marker and line of a method: the same in every figure, whatever other methods it shows.
 
-    Family and link set the colour. Variants of a method, as in "VBAgg-Sq-Obj", have broken lines and hollow markers.
+    Family and link set the colour. Variants of a method, as in "VBAgg-Sq-Obj", have broken lines and hollow markers,
+    some of another shape.
     """
     base, variant = _split(name)
     family = next((known for known in sorted(_MARKERS, key=len) if base.startswith(known)), base)
@@ -43,7 +45,7 @@ def method_style(name: str) -> dict[str, Any]:
     colour = _COLOURS.get(base) or _COLOURS.get(family) or _OTHER_COLOURS[code % len(_OTHER_COLOURS)]
     style: dict[str, Any] = {
         "color": colour,
-        "marker": _MARKERS.get(family) or _OTHER_MARKERS[code % len(_OTHER_MARKERS)],
+        "marker": _VARIANT_MARKERS.get(variant) or _MARKERS.get(family) or _OTHER_MARKERS[code % len(_OTHER_MARKERS)],
         "linestyle": "-",
         "markerfacecolor": "white" if variant else colour,
     }

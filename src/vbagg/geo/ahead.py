@@ -35,10 +35,8 @@ def predict_ahead(
 ) -> None:
     """Put into `keep` what `write_maps`, `polygon_table` and `aggregate` will look for there, if called alike.
 
-    Nothing is done where the table of pixels is one piece: it stays in memory, and the model keeps what it found.
+    A table of one piece does not need it: it stays in memory, and the model keeps what it found.
     """
-    if len(prepared.pieces.all) == 1:
-        return
     contents = contents_of(model, prepared, response, level, quantiles, threshold, per)
     questions: list[Question] = [CellRates(contents), FittedTotals.of(prepared, response, level, per, trials)]
     keep.mkdir(parents=True, exist_ok=True)

@@ -148,13 +148,14 @@ def _map(run: Run, folder: Path) -> None:
     trials, others = run.settings.model.trials, [read_polygons(path) for path in options.to]
     for response in prepared.responses:
         model, own = run.model(response), folder / run.file_name(response)
-        shared: dict[str, Any] = {"keep": run.folder.kept(MAPS.name) / run.file_name(response), "client": run.client}
+        keep = run.folder.kept(MAPS.name) / run.file_name(response) if len(prepared.pieces.all) > 1 else None
+        shared: dict[str, Any] = {"keep": keep, "client": run.client}
         shown: dict[str, Any] = {"level": options.level, "quantiles": options.quantile, "threshold": options.threshold}
         told = _shares(run, f"{response}: maps")
         run.tell(f"{response}: maps")
-        predict_ahead(
-            model, prepared, others, response=response, per=options.per, trials=trials, report=told, **shown, **shared
-        )
+        if keep is not None:
+            asked: dict[str, Any] = {"response": response, "per": options.per, "trials": trials}
+            predict_ahead(model, prepared, others, report=told, **asked, **shown, **shared)
         write_maps(
             model,
             prepared,
