@@ -54,13 +54,11 @@ def distributions(n: int) -> dict[str, Law]:
     few = slice(0, n // 5)
     eight = np.full(8, 1 / 8)
     shifts = 0.1 * np.arange(8)
-    normal = lognormal_mixtures.LogNormal
     return {
         "negative binomial": counts.NegativeBinomial(mean, 1 / relative),
         "beta-binomial": counts.BetaBinomial(np.full(n // 5, 500), *rng.uniform(0.5, 20, (2, n // 5))),
         "Poisson log-normal": lognormal_mixtures.PoissonLogNormal(log_mean[few], log_sd[few]),
         "exponential log-normal": lognormal_mixtures.ExponentialLogNormal(log_mean[few], log_sd[few]),
-        "mixture of log-normals": mixture.Mixture([normal(log_mean + 3 * s, log_sd) for s in shifts], eight),
         "mixture of negative binomials": mixture.Mixture(
             [counts.NegativeBinomial(mean * np.exp(s), 1 / relative) for s in shifts], eight
         ),

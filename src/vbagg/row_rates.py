@@ -29,7 +29,7 @@ ROWS = 2048
 """Rows of a block, whose features stay near the processor."""
 MANY = 50_000
 """Rows from which a summary is compiled as a whole where the processor is the device: reading the larger function from
-the cache takes a third of a second of processor time, and later it is as quick as the laws, with less memory."""
+the cache takes a third of a second of processor time, and later it is as quick as the laws."""
 
 
 @jax.tree_util.register_dataclass

@@ -116,7 +116,6 @@ def test_pixels_that_workers_can_hold_depend_on_their_memory(data, tmp_path, mon
         assert workers.most_pixels("client") == most
     assert workers.most_pixels(None) is None
     monkeypatch.setattr(workers, "_memory", lambda client: [some, some])
-    monkeypatch.setattr(workers, "places_of", None)
     with pytest.raises(ValueError, match=r"at most 6,000 cells .* since the workers of a fit hold them all"):
         prepared(data, tmp_path / "out", client="client")
     assert "at most 6,000 cells" in str(check(data, client="client"))
