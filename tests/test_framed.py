@@ -70,6 +70,7 @@ def test_bags_are_those_of_the_table(table, edges):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_fits_are_those_from_memory_and_from_files(client, table, rng, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "BLOCK", 60)
     table.to_parquet(tmp_path / "pixels.parquet", index=False)

@@ -100,6 +100,7 @@ def test_tables_of_workers_are_those_of_one_process(client, cut, whole):
         pd.testing.assert_frame_equal(*(pd.DataFrame(own).drop(columns="geometry") for own in (many, one)), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_after_the_scheduler_is_gone_finished_pieces_count(client, cut, expected, tmp_path):
     kept, told = tmp_path / "kept", []
     with pytest.raises(ClusterError, match="The connection to the scheduler was lost"):
