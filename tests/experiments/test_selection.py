@@ -340,7 +340,8 @@ def test_candidates_are_new_at_each_call(families):
     for method in families[0][0].values():
         one, other = method.candidates(True), method.candidates(True)
         assert list(one) == list(other)
-        assert not {id(model) for model in one.values()} & {id(model) for model in other.values()}
+        models, others = list(one.values()), list(other.values())  # held, so that no two have the same address
+        assert not {id(model) for model in models} & {id(model) for model in others}
 
 
 def test_likelihoods_and_links_are_those_of_the_names(families):
