@@ -1,6 +1,8 @@
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Files of tests compile many functions alike; both processes take them from one folder.
 os.environ.setdefault("VBAGG_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
@@ -46,6 +48,18 @@ def x64() -> Iterator[None]:
     """Run the test with float64 JAX arrays; the host's setting comes back afterwards."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """A client of two workers of Dask, for the tests of a file."""
+    pytest.importorskip("distributed", reason="needs Dask: pip install vbagg[cluster]")
+    from vbagg.cluster import local_cluster
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with local_cluster(2) as client:
+            yield client
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -48,14 +47,6 @@ def test_twenty_killed_workers_change_nothing():
     found = differences(kills=20)
     assert found.pop("kills") == 20
     assert max(found.values()) < 1e-9
-
-
-@pytest.fixture(scope="module")
-def client():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with cluster.local_cluster(2) as client:
-            yield client
 
 
 @pytest.fixture

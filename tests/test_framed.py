@@ -1,7 +1,5 @@
 """Bags in Dask data frames."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,18 +7,9 @@ import pytest
 import vbagg
 from vbagg import chunks
 from vbagg.bags import Bags
-from vbagg.cluster import local_cluster
 
 dd = pytest.importorskip("dask.dataframe", reason="needs Dask: pip install vbagg[cluster]")
 COLUMNS = {"features": ["height", "rain"], "bag": "area", "weight": "people"}
-
-
-@pytest.fixture(scope="module")
-def client():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with local_cluster(2) as client:
-            yield client
 
 
 @pytest.fixture

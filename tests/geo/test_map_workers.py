@@ -2,7 +2,6 @@
 
 import os
 import signal
-import warnings
 
 import geopandas as gpd
 import numpy as np
@@ -12,7 +11,6 @@ import rasterio
 from shapely import box
 from tiny_country import CHEAP, EAST, NORTH, SOUTH, WEST, fitted_model, prepared_country, write_files
 
-from vbagg import cluster
 from vbagg.errors import ClusterError
 from vbagg.geo import Prepared, aggregate, answers, pieces, polygon_table, read_polygons, write_maps
 from vbagg.workflow.job import carry_out_stages
@@ -22,14 +20,6 @@ from vbagg.workflow.settings import from_words
 pytest.importorskip("distributed", reason="needs Dask: pip install vbagg[cluster]")
 pytestmark = pytest.mark.filterwarnings("ignore")
 OPTIONS = {"response": "cases", "quantiles": (0.5,), "threshold": 25.0, "match_totals": True}
-
-
-@pytest.fixture
-def client():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with cluster.local_cluster(2) as client:
-            yield client
 
 
 @pytest.fixture(scope="module")

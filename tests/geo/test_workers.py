@@ -18,14 +18,6 @@ from vbagg.workflow.settings import make_settings
 pytest.importorskip("distributed", reason="needs Dask: pip install vbagg[cluster]")
 
 
-@pytest.fixture(scope="module")
-def client():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with local_cluster(2) as client:
-            yield client
-
-
 @pytest.fixture
 def data(tmp_path, rng, monkeypatch):
     monkeypatch.setattr(layout, "BAND_CELLS", 1)  # a row of tiles, five in all
