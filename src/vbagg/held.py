@@ -16,6 +16,11 @@ import numpy as np
 Kind = TypeVar("Kind")
 
 
+def itself(thing: Kind) -> Kind:
+    """The thing: `hold([thing]).made(itself)` brings it to a place once, for all that is asked of it there."""
+    return thing
+
+
 class Held(ABC, Generic[Kind]):
     """Objects in a fixed order."""
 

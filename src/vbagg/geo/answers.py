@@ -21,6 +21,7 @@ from vbagg import __version__, io
 from vbagg.errors import ClusterError
 from vbagg.files import written_whole
 from vbagg.geo.pieces import Piece, PieceRows
+from vbagg.held import itself
 from vbagg.progress import Report
 
 Floats = NDArray[np.float64]
@@ -181,11 +182,7 @@ def _carried_out(task: _Task, items: list[Item], client: Any) -> Iterator[tuple[
 
     require_client(client)
     require_same_versions(client)
-    yield from OnWorkers(client, [task]).made(_itself).ended(_Task.carry_out, items)
-
-
-def _itself(task: _Task) -> _Task:
-    return task
+    yield from OnWorkers(client, [task]).made(itself).ended(_Task.carry_out, items)
 
 
 def _write(folder: Path, stem: str, numbers: Floats) -> str:

@@ -24,7 +24,7 @@ from vbagg.geo.overlay import Overlay
 from vbagg.geo.population import Reading, read_population_as
 from vbagg.geo.rasters import Layer
 from vbagg.geo.stack import Planes
-from vbagg.held import Held
+from vbagg.held import Held, itself
 
 PAIR = np.dtype([("polygon", np.int32), ("cell", np.int64), ("coverage", np.float64)])
 
@@ -74,7 +74,7 @@ class Survey:
 
     def in_order(self, bands: Sequence[slice], places: Held[Any]) -> Iterator[Found]:
         """What there is in each band, found at places that keep the survey meanwhile."""
-        return places.hold([self]).made(_itself).in_order(Survey.found, bands)
+        return places.hold([self]).made(itself).in_order(Survey.found, bands)
 
     def found(self, rows: slice) -> Found:
         """What there is in some rows."""
@@ -109,10 +109,6 @@ def _outcomes(places: Held[Any], work: Sequence[Callable[[], T]]) -> Iterator[T 
 def _outcome_here(nothing: None, work: Callable[[], T]) -> T | Exception:
     with kept_open():
         return outcome(work)
-
-
-def _itself(thing: T) -> T:
-    return thing
 
 
 @dataclass

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from vbagg import __version__
 from vbagg.bags import Bags
 from vbagg.errors import ConvergenceWarning, DataWarning
+from vbagg.held import itself
 from vbagg.inputs import some_values
 from vbagg.likelihoods import get_likelihood
 from vbagg.models import setup
@@ -125,11 +126,7 @@ def _carried_out(
 
     require_client(client)
     require_same_versions(client)
-    yield from OnWorkers(client, [task]).made(_itself).ended(_one_fold, folds)
-
-
-def _itself(task: Task) -> Task:
-    return task
+    yield from OnWorkers(client, [task]).made(itself).ended(_one_fold, folds)
 
 
 def _one_fold(task: Task, fold: Any) -> FoldResult:
