@@ -23,7 +23,10 @@ def divided(bags, cuts):
     """The same bags in several portions."""
     whole = Portions.of(bags, np.zeros(bags.n_individuals))
     spans = list(pairwise([0, *cuts, len(bags)]))
-    parts = [Portion(bags[i:j], np.zeros(bags.starts[j] - bags.starts[i])) for i, j in spans]
+    parts = [
+        Portion(bags[i:j], np.zeros(bags.starts[j] - bags.starts[i]), tuple(chunks.block_edges(whole.block[i:j])))
+        for i, j in spans
+    ]
     return whole, Portions(Here(parts), Division(tuple(np.arange(i, j) for i, j in spans)), whole.outline, whole.block)
 
 
@@ -32,7 +35,7 @@ def block_edges(block, number):
 
 
 def test_outline_says_what_bags_say(bags):
-    outline = outline_of(Portion(bags, np.zeros(bags.n_individuals)))
+    outline = outline_of(Portion(bags, np.zeros(bags.n_individuals), (0, 5, 12, 17)))
     assert len(outline) == 17
     assert (outline.n_features, outline.n_individuals) == (2, bags.n_individuals)
     for name in ("totals", "weight_squares", "effective_sizes"):

@@ -45,7 +45,7 @@ def test_portions_are_the_bags_of_the_table(frame, tmp_path, group):
     np.testing.assert_array_equal(bags.sizes, whole.sizes)
     assert len(bags) == 5
     for first, last in ((0, 5), (0, 2), (2, 3), (3, 5)):
-        found, _ = StoredPortion(bags.rows(first, last)).load()
+        ((found, _),) = StoredPortion((bags.rows(first, last),)).blocks()
         np.testing.assert_array_equal(found.X, whole[first:last].X)
         np.testing.assert_array_equal(found.weight, whole[first:last].weight)
         assert found.labels.tolist() == whole.labels[first:last].tolist()
@@ -57,7 +57,7 @@ def test_a_folder_of_files_is_read_in_the_order_of_their_names(frame, tmp_path):
     for number, labels in enumerate((["c", "a"], ["f"], ["b", "e", "d"])):
         frame[frame["area"].isin(labels)].to_parquet(tmp_path / f"part-{number}.parquet", index=False)
     bags = stored(tmp_path)
-    found, offset = StoredPortion(bags.rows()).load()
+    ((found, offset),) = StoredPortion((bags.rows(),)).blocks()
     whole = expected(frame).drop_zero_weight()
     assert bags.labels.tolist() == whole.labels.tolist() == ["c", "a", "f", "b", "d"]
     np.testing.assert_array_equal(found.X, whole.X)

@@ -10,7 +10,7 @@ Padding has weight zero; a padded bag has `valid = 0`.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -188,6 +188,17 @@ def plan_batches(
 def block_numbers(sizes: np.ndarray) -> np.ndarray:
     """Number (b) of the block of each bag: blocks are runs of bags with about `BLOCK` rows."""
     return np.unique((np.cumsum(sizes) - sizes) // BLOCK, return_inverse=True)[1]
+
+
+def block_edges(block: np.ndarray) -> list[int]:
+    """Position of the first bag of each block, and the one after the last, from their numbers (b)."""
+    return [*np.flatnonzero(np.diff(block, prepend=-1)).tolist(), len(block)]
+
+
+def moved(chunk: Chunk, bags: int, rows: int) -> Chunk:
+    """The chunk as one of data in which so many bags and rows come before its own."""
+    position = np.where(chunk.position < 0, -1, chunk.position + bags).astype(np.int32)
+    return replace(chunk, position=position, rows=np.where(chunk.rows < 0, -1, chunk.rows + rows).astype(np.int32))
 
 
 def _by_block(members: np.ndarray, block: np.ndarray) -> list[np.ndarray]:

@@ -17,12 +17,13 @@ import jax
 import numpy as np
 
 from vbagg.bags import Bags
-from vbagg.chunks import block_numbers
+from vbagg.chunks import block_edges, block_numbers
 from vbagg.errors import ClusterError
 from vbagg.framed import FramedRows
-from vbagg.held import Division, Held
+from vbagg.headroom import within
+from vbagg.held import Division, Held, itself
 from vbagg.models.frame import drop_inert
-from vbagg.portions import Outline, Portion, Portions, StoredPortion, outline_of, portion_of
+from vbagg.portions import Outline, Portion, Portions, StoredPortion, bags_of, outline_of, portion_of
 from vbagg.stored import DistantBags
 from vbagg.threads import COUNTS, at_most, one_blas_thread, processors
 
@@ -32,6 +33,8 @@ SECONDS_TO_ANSWER = 10
 """That a scheduler has at most when it is first spoken to."""
 AHEAD = 2
 """Pieces of work that each worker has, or has done, before they are asked for."""
+ALL_IN_MEMORY = {f"distributed.worker.memory.{level}": False for level in ("target", "spill", "pause")}
+"""What a fit holds is asked for in every pass: a worker that wrote it to disk, or waited for room, would never end."""
 EXTRA = "`pip install vbagg[cluster]`"
 
 
@@ -120,7 +123,9 @@ def on_worker(function: Callable[..., Any], thing: Any, *arguments: Any) -> Any:
     """Run a function as a fit does, with the threads that the worker has."""
     from distributed import get_worker
 
-    with at_most(get_worker().state.nthreads), jax.enable_x64(True), one_blas_thread():
+    worker = get_worker()
+    limit = worker.memory_manager.memory_limit
+    with at_most(worker.state.nthreads), within(limit), jax.enable_x64(True), one_blas_thread():
         return function(thing, *arguments)
 
 
@@ -132,23 +137,41 @@ def portions_on(client: Any, bags: Bags | DistantBags, offset: Any = None) -> Po
             raise ValueError("`offset` goes with bags in this process, not with stored ones or data frames of Dask.")
         block = block_numbers(bags.sizes)
         if not block[-1]:
-            return Portions.of(*portion_of(bags.rows().read()))
-        return _joined(workers.hold([_source(client, bags.rows(*span)) for span in workers.spans(block)]), block)
+            here = bags_of(bags.rows().read())
+            return Portions.of(here, np.zeros(here.n_individuals))
+        held = workers.hold([_source(client, bags, _edges(block, *span)) for span in workers.spans(block)])
+        return _joined(held, block)
     used, rows_offset = drop_inert(bags, offset)
     block = block_numbers(used.sizes)
     if not block[-1]:
         return Portions.of(used, rows_offset)
-    here = [_cut(used, rows_offset, *span) for span in workers.spans(block)]
-    return _joined(workers.hold(here).made(Portion.load), block)
+    parts = [_cut(used, rows_offset, _edges(block, *span)) for span in workers.spans(block)]
+    return _joined(workers.hold(parts).made(itself), block)
 
 
-def _source(client: Any, rows: Any) -> Any:
+def _edges(block: np.ndarray, first: int, last: int) -> list[int]:
+    """Bags at which the blocks of a portion begin, and the one after its last."""
+    return [first + at for at in block_edges(block[first:last])]
+
+
+def _source(client: Any, bags: DistantBags, edges: list[int]) -> Any:
     """A portion in files, or one that workers make of the partitions of a data frame."""
+    rows = bags.rows(edges[0], edges[-1])
     if not isinstance(rows, FramedRows):
-        return StoredPortion(rows)
+        return StoredPortion(tuple(bags.rows(*span) for span in pairwise(edges)))
     from dask.delayed import delayed
 
-    return client.compute(delayed(portion_of)(rows.delayed()))
+    return client.compute(delayed(portion_of)(rows.delayed(), _within(edges)))
+
+
+def _cut(bags: Bags, offset: np.ndarray, edges: list[int]) -> Portion:
+    first, last = edges[0], edges[-1]
+    return Portion(bags[first:last], offset[bags.starts[first] : bags.starts[last]], _within(edges))
+
+
+def _within(edges: list[int]) -> tuple[int, ...]:
+    """Edges counted from the first of them."""
+    return tuple(edge - edges[0] for edge in edges)
 
 
 def workers_of(client: Any, packages: Sequence[str] = ()) -> OnWorkers:
@@ -158,17 +181,10 @@ def workers_of(client: Any, packages: Sequence[str] = ()) -> OnWorkers:
     return OnWorkers(client, ())
 
 
-def _cut(bags: Bags, offset: np.ndarray, first: int, last: int) -> Portion:
-    return Portion(bags[first:last], offset[bags.starts[first] : bags.starts[last]])
-
-
 def _joined(held: OnWorkers, block: np.ndarray) -> Portions:
     """Portions whose bags follow each other."""
     outlines = held.each(outline_of)
-    names = outlines[0].feature_names
-    arrays = ("labels", "sizes", "weights", "squares", "fingerprints")
-    joined = {name: np.concatenate([getattr(own, name) for own in outlines]) for name in arrays}
-    outline = Outline(**joined, feature_names=names, named=outlines[0].named, coordinates=outlines[0].coordinates)
+    outline = Outline.joined(outlines)
     ends = np.cumsum([len(own) for own in outlines])
     positions = tuple(np.arange(end - len(own), end) for own, end in zip(outlines, ends, strict=True))
     return Portions(held, Division(positions), outline, block)
@@ -292,7 +308,7 @@ def local_cluster(workers: int, threads: int | None = None, memory: str | float 
         "distributed.nanny.pre-spawn-environ": dict.fromkeys(COUNTS, share),
         "distributed.worker.multiprocessing-method": "spawn",  # a fork after JAX hangs
         "distributed.worker.daemon": False,
-    }
+    } | ALL_IN_MEMORY
     with (
         dask.config.set(options),
         distributed.LocalCluster(

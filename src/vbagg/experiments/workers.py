@@ -14,11 +14,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from vbagg.experiments.base import Experiment, Scores, Settings, Task
 from vbagg.experiments.store import BOOKKEEPING, now
+from vbagg.headroom import resident_bytes
 from vbagg.threads import COUNTS, processors
 
 
@@ -48,17 +48,8 @@ def attempt(experiment: Experiment, task: Task, settings: Settings) -> Outcome:
 
 def _forget_compiled_functions(limit: float = 3e9) -> None:
     """Drop what JAX compiled, which adds up over data sets of many shapes, when the process has grown large."""
-    if "jax" in sys.modules and _resident_bytes() > limit:
+    if "jax" in sys.modules and resident_bytes() > limit:
         sys.modules["jax"].clear_caches()
-
-
-def _resident_bytes() -> int:
-    """Memory of this process; 0 where the system does not tell."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def outcomes(

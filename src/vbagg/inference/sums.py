@@ -15,6 +15,7 @@ from vbagg.chunks import Chunk, gather, gather_rows
 from vbagg.elbo import Parameters, Spec, Staged
 from vbagg.exact import Exact, summed
 from vbagg.features import Basis, FeatureMap, compiled_basis
+from vbagg.headroom import headroom
 from vbagg.inference import passes
 from vbagg.inference.gaussian import Gaussian
 from vbagg.latent import slopes_through_latent, with_latent
@@ -51,7 +52,8 @@ class Sums:
     n_features
         Columns of `A`.
     memory
-        Bytes that staged chunks may keep; beyond it they are staged anew at each pass.
+        Bytes that staged chunks may keep; beyond it, or where this process has a limit that they would come near,
+        they are staged anew at each pass.
     """
 
     def __init__(self, spec: Spec, chunks: list[Chunk], n_features: int, memory: float) -> None:
@@ -193,7 +195,7 @@ class Sums:
         with self._staging:  # one at a time: what is needed meanwhile takes more room than the result
             staged = jax.block_until_ready(passes.compiled_stage(self.spec, setting.basis, chunk, collapse))
             size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
-            if self._bytes + size <= self.memory:
+            if self._bytes + size <= self.memory and size <= headroom():
                 self._kept[index] = staged
                 self._bytes += size
         return staged

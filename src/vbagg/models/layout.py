@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from vbagg.bags import Bags
 from vbagg.chunks import (
     PASSES,
     PASSES_OF_A_SEARCH,
     SHAPE_COST,
     Batch,
-    Groups,
+    Chunk,
     block_numbers,
     make_chunk,
+    moved,
     plan_batches,
     uniform_residual,
 )
@@ -153,30 +154,43 @@ class _Part:
     facts: Facts
     batches: list[Batch]
 
-    def sums(self, layout: Layout, spec: Spec, bags: Bags, known: np.ndarray, groups: Groups | None = None) -> Sums:
-        """Over these bags, in standard units."""
+    def sums(self, layout: Layout, spec: Spec, blocks: Iterable[tuple[Any, ...]]) -> Sums:
+        """Over these bags: blocks of bags in standard units, the known part of `f` of their rows, and any groups."""
         precision = np.float32 if layout.single else np.float64
-        chunks = [
-            make_chunk(bags, batch, self.y, self.facts, known, layout.random_state, precision, groups)
-            for batch in self.batches
-        ]
-        return Sums(spec, chunks, layout.n_columns, layout.memory)
+        chunks: dict[int, Chunk] = {}
+        first = rows = 0
+        for bags, known, *groups in blocks:
+            last = first + len(bags)
+            y, facts = self.y[first:last], {name: values[first:last] for name, values in self.facts.items()}
+            for number, batch in enumerate(self.batches):
+                if first <= batch.positions[0] < last:
+                    own = replace(batch, positions=batch.positions - first)
+                    chunk = make_chunk(bags, own, y, facts, known, layout.random_state, precision, *groups)
+                    chunks[number] = moved(chunk, first, rows)
+            first, rows = last, rows + bags.n_individuals
+        return Sums(spec, [chunks[number] for number in range(len(self.batches))], layout.n_columns, layout.memory)
 
 
 def _all(source: Source, layout: Layout, spec: Spec, frame: Frame, part: _Part) -> Sums:
     """Sums over all individuals of a portion."""
-    return part.sums(layout, spec, *frame.standardised(*source.load()))
+    return part.sums(layout, spec, (frame.standardised(*block) for block in source.blocks()))
 
 
 def _representatives(source: Source, frame: Frame, number: np.ndarray | None) -> Representation:
     """So many representatives of each bag of a portion, or as many as it seems to need."""
-    bags, known = frame.standardised(*source.load())
-    return first_representatives(bags, known) if number is None else representative_bags(bags, known, number)
+    found: list[Representation] = []
+    first = 0
+    for block in source.blocks():
+        bags, known = frame.standardised(*block)
+        own = None if number is None else number[first : first + len(bags)]
+        found.append(first_representatives(bags, known) if own is None else representative_bags(bags, known, own))
+        first += len(bags)
+    return joined(found)
 
 
 def _few(found: Representation, layout: Layout, spec: Spec, part: _Part) -> Sums:
     """Sums over representatives."""
-    return part.sums(layout, spec, found.bags, found.known, found.groups)
+    return part.sums(layout, spec, [(found.bags, found.known, found.groups)])
 
 
 def most(representatives: Any) -> int | None:

@@ -69,7 +69,7 @@ class VBAgg(BagModel):
         precision.
     memory
         Bytes of features that a fit may keep between its passes over the individuals; those beyond it are computed
-        again in each pass. None for 2 GB.
+        again in each pass. None for 2 GB. Workers of a cluster keep less where their own limit is near.
     random_state
         Seed of landmark choice, subset residuals and stochastic inference.
 
