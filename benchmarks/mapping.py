@@ -58,6 +58,7 @@ def make(folder: Path, side: int) -> None:
     stack = Stack.write(folder / "layers.tif", grid, ("wetness", "population"), rows_of)
     down, right = np.mgrid[:SQUARE, :SQUARE].reshape(2, -1)
     writer, people, frames = None, [], []
+    chosen = np.unique(np.linspace(0, across**2 - 1, FITTED).astype(int))
     for row in range(across):
         columns = np.arange(across)
         cells = ((row * SQUARE + down)[None] * side + columns[:, None] * SQUARE + right[None]).ravel()
@@ -72,7 +73,7 @@ def make(folder: Path, side: int) -> None:
         writer = writer or ParquetWriter(folder / "table.parquet", table.schema)
         writer.write_table(table)
         people += frame["weight"].reshape(across, -1).sum(axis=1).tolist()
-        frames.append(table)
+        frames.append(table.filter(pa.array(np.isin(frame["polygon"], chosen))))
     assert writer is not None
     writer.close()
     corners = [(LEFT + width * (i % across), TOP - width * (i // across)) for i in range(across**2)]
@@ -82,9 +83,7 @@ def make(folder: Path, side: int) -> None:
     polygons = Polygons(gpd.GeoDataFrame(facts, geometry=shapes, crs="EPSG:32738"), "name", "polygons")
     prepared = Prepared(polygons, stack, folder / "table.parquet", ("wetness",), ("cases",), (), "population")
     prepared.save(folder / "prepared")
-    chosen = np.unique(np.linspace(0, across**2 - 1, FITTED).astype(int))
-    every = pa.concat_tables(frames).to_pandas()
-    own = every[every["polygon"].isin(chosen)]
+    own = pa.concat_tables(frames).to_pandas()
     bags = vbagg.Bags(own[["x", "y", "wetness"]], own["polygon"].to_numpy(), own["weight"].to_numpy())
     search = vbagg.Newton(max_iterations=3, starts=1)
     model = vbagg.VBAgg("negative_binomial", landmarks=20, hyper="point", inference=search)

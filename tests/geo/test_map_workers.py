@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import geopandas as gpd
 import numpy as np
@@ -11,6 +14,7 @@ import rasterio
 from shapely import box
 from tiny_country import CHEAP, EAST, NORTH, SOUTH, WEST, fitted_model, prepared_country, write_files
 
+from vbagg.cluster import local_cluster
 from vbagg.errors import ClusterError
 from vbagg.geo import Prepared, aggregate, answers, pieces, polygon_table, read_polygons, write_maps
 from vbagg.workflow.job import carry_out_stages
@@ -19,6 +23,7 @@ from vbagg.workflow.settings import from_words
 
 pytest.importorskip("distributed", reason="needs Dask: pip install vbagg[cluster]")
 pytestmark = pytest.mark.filterwarnings("ignore")
+MAP_SCRIPT = str(Path(__file__).parents[1] / "helpers" / "map_script.py")
 OPTIONS = {"response": "cases", "quantiles": (0.5,), "threshold": 25.0, "match_totals": True}
 
 
@@ -110,42 +115,88 @@ def test_after_the_scheduler_is_gone_finished_pieces_count(client, cut, expected
     assert told[0]["pieces"] >= 1
 
 
-def test_a_run_that_is_killed_goes_on_from_finished_pieces(tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_twenty_killed_workers_change_no_map(cut, expected, tmp_path):
+    rng, killed, run = np.random.default_rng(5), list[int](), 0
+
+    def kill(entry):
+        workers = list(client.run(os.getpid, on_error="ignore").values())
+        if len(killed) < 20 and len(workers) == 2 and rng.random() < 0.6:
+            killed.append(int(rng.choice(workers)))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    while len(killed) < 20 and run < 20:
+        # new workers: Dask does not replace one that dies while it starts
+        with local_cluster(2) as client:
+            maps = write_maps(fitted_model(), cut, tmp_path / str(run), client=client, progress=kill, **OPTIONS)
+        assert_same(maps, expected)
+        run += 1
+    assert len(killed) == 20
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """Of a run of the country, with areas."""
     files = write_files(tmp_path)
     options = {"polygons": files["districts"], "id": "name", "response": "cases", "population": files["population"]}
     options |= {"covariate": [files["height"]], "population_is": "counts", "to": [tmp_path / "areas.gpkg"], **CHEAP}
-    settings = from_words(options, None)
     areas().frame.to_file(tmp_path / "areas.gpkg")
+    return from_words(options, None)
+
+
+def carried_out(settings, folder, *stages):
+    with showing(False) as shown:
+        return carry_out_stages(settings, folder, stages, False, shown)
+
+
+def assert_same_run(found, expected):
+    assert_same(*({path.name: path for path in own.map_files()} for own in (found, expected)))
+    for name in ("polygons", "areas"):
+        tables = (own.to_geopandas(name=name).drop(columns="geometry") for own in (found, expected))
+        pd.testing.assert_frame_equal(*tables, rtol=1e-6, atol=1e-7)
+
+
+def test_a_run_that_is_interrupted_goes_on_from_finished_pieces(settings, tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "PIECE_ROWS", 24)
-    carried_out, done = answers._Task.carry_out, []
+    carry_out, done = answers._Task.carry_out, []
 
     def interrupted(task, item):
         if len(done) == limit:
             raise KeyboardInterrupt
         done.append(item)
-        return carried_out(task, item)
+        return carry_out(task, item)
 
     monkeypatch.setattr(answers._Task, "carry_out", interrupted)
-
-    def run(name, *stages):
-        with showing(False) as shown:
-            return carry_out_stages(settings, tmp_path / name, stages, False, shown)
-
-    limit = 3
-    run("one", "prepared", "models")
+    one, limit = tmp_path / "one", 3
+    carried_out(settings, one, "prepared", "models")
     with pytest.raises(KeyboardInterrupt):
-        run("one", "maps")
-    assert not (tmp_path / "one" / "maps").exists()
-    n, limit = len(Prepared.load(tmp_path / "one" / "prepared").pieces.all), -1
+        carried_out(settings, one, "maps")
+    assert not (one / "maps").exists()
+    n, limit = len(Prepared.load(one / "prepared").pieces.all), -1
     done.clear()
-    finished = run("one", "maps")
+    finished = carried_out(settings, one, "maps")
     # all questions about a piece are asked together; a last piece has what lies outside of the districts
     assert len(done) == n - 3 + 1
     assert not finished.folder.kept("maps").exists()
     monkeypatch.setattr(pieces, "PIECE_ROWS", 1000)
-    at_once = run("two", "prepared", "models", "maps")
-    paths = ({path.name: path for path in own.map_files()} for own in (finished, at_once))
-    assert_same(*paths)
-    for name in ("polygons", "areas"):
-        tables = (own.to_geopandas(name=name).drop(columns="geometry") for own in (finished, at_once))
-        pd.testing.assert_frame_equal(*tables, rtol=1e-6, atol=1e-7)
+    assert_same_run(finished, carried_out(settings, tmp_path / "two", "prepared", "models", "maps"))
+
+
+def test_a_process_that_is_killed_leaves_its_finished_pieces(settings, tmp_path, monkeypatch):
+    """Killed outright, so that nothing can be put in order."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    expected = carried_out(settings, two, "prepared", "models", "maps")
+    carried_out(settings, one, "prepared", "models")
+
+    def mapped(limit):
+        words = [sys.executable, MAP_SCRIPT, str(one), "24", str(limit)]
+        return subprocess.run(words, capture_output=True, text=True)
+
+    killed = mapped(4)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not (one / "maps").exists()
+    again = mapped(0)
+    assert again.returncode == 0, again.stderr
+    assert_same_run(carried_out(settings, one, "maps"), expected)
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 24)
+    assert int(again.stdout) == len(Prepared.load(one / "prepared").pieces.all) - 4 + 1
