@@ -15,7 +15,9 @@ import vbagg
 from vbagg import chunks, cluster
 from vbagg.cli import main
 from vbagg.errors import ClusterError
+from vbagg.geo import workers
 from vbagg.geo.country_files import write_country
+from vbagg.models.glm import BagGLM
 from vbagg.validate import cross_validate
 from vbagg.workflow.job import carry_out_stages
 from vbagg.workflow.progress import showing
@@ -111,12 +113,45 @@ class TestClient:
         assert all(entry["kept"] for entry in told)
         pd.testing.assert_frame_equal(again.table, expected.table, check_exact=True, check_dtype=False)
 
+    def test_folds_of_bags_in_files_are_fitted_by_all_workers(self, client, data, tmp_path):
+        frame = pd.DataFrame(data.bags.X[:, :3], columns=["x", "y", "rain"])
+        frame["weight"] = data.bags.weight * np.linspace(0.5, 2, len(frame))
+        frame["bag"] = data.bags.labels[data.bags.bag]
+        frame.to_parquet(tmp_path / "rows.parquet", index=False, row_group_size=70)
+        here = vbagg.Bags(frame[["x", "y", "rain"]], frame["bag"], frame["weight"])
+        models = {"vbagg": model(), "constant": vbagg.Constant("poisson"), "glm": BagGLM("poisson")}
+        folds, options = np.arange(12) % 3, {"baselines": None}
+        expected = cross_validate(models, here, data.y, folds, **options).table
+        stored = vbagg.Bags.from_parquet(tmp_path / "rows.parquet")
+        found = cross_validate(models, stored, data.y, folds, client=client, **options)
+        assert not found.failures
+        pd.testing.assert_frame_equal(found.table, expected, rtol=1e-4)
+        told = []
+
+        def kept(bags):
+            told.clear()
+            keep = {"keep": tmp_path / "kept", "progress": told.append}
+            cross_validate(models["constant"], bags, data.y, folds, client=client, **keep, **options)
+            return [entry.get("kept") for entry in told if "finished" in entry]
+
+        assert kept(stored) == 3 * [None]
+        assert kept(stored) == 3 * [True]
+        mean = frame.assign(rain=frame["rain"] * frame["weight"]).groupby("bag")[["rain", "weight"]].transform("sum")
+        # other individuals with the same means of bags
+        frame["rain"] = 2 * mean["rain"] / mean["weight"] - frame["rain"]
+        frame.to_parquet(tmp_path / "other.parquet", index=False)
+        assert kept(vbagg.Bags.from_parquet(tmp_path / "other.parquet")) == 3 * [None]
+        with pytest.raises(ValueError, match="validated by workers, without `offset`: give a `client`"):
+            cross_validate(models, stored, data.y, folds, **options)
+
     def test_a_run_on_workers_is_that_of_one_process(self, client, tmp_path, monkeypatch):
         country = write_country(tmp_path / "country", scale=0.002, n_districts=24, n_health_areas=5)
         options = {"polygons": country.districts, "id": "id", "response": "cases", "population": country.population}
         options |= {"covariate": country.covariates["rainfall"], "landmarks": 8, "folds": 2, "hyper": "point"}
         settings, stages = from_words(options, None), ("check", "prepared", "models", "validation")
         monkeypatch.setattr(chunks, "BLOCK", 400)
+        # as if no worker could hold all pixels
+        monkeypatch.setattr(workers, "holds_all", lambda client, table: False)
         with showing(False) as shown:
             one, many = (
                 carry_out_stages(settings, tmp_path / str(number), stages, False, shown, client=own)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -47,6 +48,12 @@ class DistantBags(ABC):
     @abstractmethod
     def _runs(self) -> list[Run]:
         """Rows of each bag that has any weight, in order."""
+
+    def __getitem__(self, key: Any) -> Self:
+        """Select bags by position: a slice, integers or a mask."""
+        chosen, runs = copy(self), self._runs
+        vars(chosen)["_runs"] = [runs[at] for at in np.atleast_1d(np.arange(len(runs))[key])]
+        return chosen
 
     @abstractmethod
     def rows(self, first: int = 0, last: int | None = None) -> DistantRows:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from vbagg.geo import target
 from vbagg.held import Held, Here
 
 PACKAGES = ("rasterio", "exactextract", "geopandas", "shapely", "pyproj", "pandas", "xarray", "netcdf4", "zarr")
@@ -25,6 +27,14 @@ def most_pixels(client: Any) -> int | None:
     """How many pixels the workers of a cluster can hold; None without a client, or if their memory has no limit."""
     each = [] if client is None else _memory(client)
     return sum(int(max(0.0, size - LIBRARIES) / BYTES_PER_PIXEL) for size in each) if each and all(each) else None
+
+
+def holds_all(client: Any, table: Path) -> bool:
+    """Whether each worker, and this process, can hold a whole table of pixels."""
+    from pyarrow.parquet import read_metadata
+
+    room = [(size - LIBRARIES) / BYTES_PER_PIXEL if size else target.MOST_PIXELS for size in _memory(client)]
+    return bool(read_metadata(table).num_rows <= min(target.MOST_PIXELS, *room))
 
 
 def memory_of_all(client: Any) -> float | None:

@@ -88,7 +88,12 @@ def spatial_folds(bags: Bags | ArrayLike, k: int = 5, seed: int = 0) -> Integers
 
 
 def as_folds(folds: Any, bags: Bags) -> NDArray[np.object_]:
-    """Name of the fold of each bag (b,): from a number of random folds, a vector in label order, a Series by label."""
+    """Name of the fold of each bag (b,).
+
+    From a number of random folds, a vector in label order, a Series by label, or a function of the bags that gives one.
+    """
+    if callable(folds):
+        folds = folds(bags)
     if isinstance(folds, int | np.integer) and not isinstance(folds, bool):
         folds = random_folds(bags, int(folds))
     import pandas as pd

@@ -28,7 +28,9 @@ from vbagg.models.constant import Constant
 from vbagg.models.frame import check_is_bags
 from vbagg.models.glm import BagGLM
 from vbagg.progress import Report, reporting
+from vbagg.stored import DistantBags
 from vbagg.validate.bag_scores import are_whole, bag_scores, point_scores
+from vbagg.validate.distant import Distant
 from vbagg.validate.folds import as_folds, fold_names
 from vbagg.validate.kept import KeptFolds
 from vbagg.validate.result import FoldResult, Validation
@@ -47,7 +49,7 @@ def default_baselines(model: Any) -> dict[str, Any]:
 
 def cross_validate(
     models: Any,
-    bags: Bags,
+    bags: Bags | DistantBags,
     y: Any,
     folds: Any = 5,
     trials: Any = None,
@@ -68,10 +70,11 @@ def cross_validate(
         Clones are fitted. `fit` and `predictive_bags` are called as those of `VBAgg`; a model that only has `predict`
         gets the scores that need no law.
     bags, y, trials
-        As for `VBAgg.fit`.
+        As for `VBAgg.fit`. Of bags that stay in files or in a data frame of Dask no process holds all: models that take
+        a `client` are fitted by all workers together, others to the means of bags.
     folds
-        A number of random folds, a vector in the order of `bags.labels`, or a Series by label. See `random_folds` and
-        `spatial_folds`.
+        A number of random folds, a vector in the order of `bags.labels`, a Series by label, or a function of the bags.
+        See `random_folds` and `spatial_folds`.
     offset
         As for `VBAgg.fit`. Models that take none, or have another link than the first, are fitted without it.
     progress
@@ -86,14 +89,15 @@ def cross_validate(
         Folder for the results of finished folds. Those that it holds of the same models, folds and data are taken, so
         that a validation that was interrupted goes on where it was.
     client
-        A `distributed.Client` of Dask, whose workers each carry out one fold at a time.
+        A `distributed.Client` of Dask, whose workers each carry out one fold at a time; where bags are not in this
+        process, all of them one fold after another.
 
     Returns
     -------
     Validation
         A fit that fails is reported in `failures`, and its bags lack scores of that model.
     """
-    task = _check(models, baselines, bags, y, folds, trials, offset)
+    task = _check(models, baselines, bags, y, folds, trials, offset, client)
     names, results = fold_names(task.folds), dict[Any, FoldResult]()
     kept = None if keep is None else KeptFolds(Path(keep))
     rests_on = "" if kept is None else task.digest()
@@ -118,7 +122,7 @@ def _carried_out(
     task: Task, folds: list[Any], client: Any, report: Report, done: int, of: int
 ) -> Iterator[tuple[Any, FoldResult]]:
     """Folds and their results, in the order in which they end."""
-    if client is None or not folds:
+    if client is None or not folds or task.distant is not None:
         for number, fold in enumerate(folds):
             yield fold, task.run(fold, report, done + number * len(task.models), of)
         return
@@ -168,6 +172,10 @@ class Task:
     offset: Floats | None
     folds: NDArray[np.object_]
     notes: tuple[str, ...]
+    distant: Distant | None = None
+    """Where the individuals are; then `bags` has one for each bag, its mean."""
+    marks: NDArray[np.uint64] | None = None
+    """Numbers that depend on all individuals of each bag."""
 
     def run(self, fold: Any, report: Report, done: int, of: int) -> FoldResult:
         """All models on one fold."""
@@ -211,6 +219,7 @@ class Task:
             bags.weight,
             self.y,
             self.folds,
+            *([] if self.marks is None else [self.marks]),
         ):
             found.update(_content(values).encode())
         found.update(f"{_content(self.trials)} {_content(self.offset)}".encode())
@@ -221,17 +230,12 @@ class Task:
 
         fresh = clone(model)
         quiet = {"progress": False} if "progress" in inspect.signature(fresh.fit).parameters else {}
-        fresh.fit(self.bags[~test], self.y[~test], **self._also(model, ~test), **quiet)
-        held_out, also, y = self.bags[test], self._also(model, test), self.y[test]
-        law = fresh.predictive_bags(held_out, **also) if hasattr(fresh, "predictive_bags") else None
-        if law is None or not hasattr(law, "quantile"):
-            scores = point_scores(np.asarray(fresh.predict(held_out, **also), dtype=float), y)
-        else:
-            scores = bag_scores(law, y, are_whole(self.y))
-        bad = ~np.isfinite(scores["mean"])
-        if bad.any():
-            raise FloatingPointError(f"the prediction of bag {held_out.labels[bad][0]!r} is not finite")
-        return scores
+        also, whole = self._also(model, ~test), are_whole(self.y)
+        if self.distant is not None and self.distant.fits(fresh):
+            fresh.fit(self.distant.bags[~test], self.y[~test], client=self.distant.client, **also, **quiet)
+            return self.distant.scores(fresh, test, self.y, self.trials, whole)
+        fresh.fit(self.bags[~test], self.y[~test], **also, **quiet)
+        return scores_of(fresh, self.bags[test], self.y[test], self._also(model, test), whole)
 
     def _also(self, model: Any, chosen: NDArray[np.bool_]) -> dict[str, Floats]:
         also = {} if self.trials is None else {"trials": self.trials[chosen]}
@@ -250,6 +254,19 @@ class Task:
     def _likelihood(self) -> str:
         likelihood = getattr(next(iter(self.models.values())), "likelihood", None)
         return "" if likelihood is None else get_likelihood(likelihood).name
+
+
+def scores_of(model: Any, bags: Bags, y: Floats, also: Mapping[str, Any], whole: bool) -> dict[str, Floats]:
+    """Scores of bags by a fitted model; `whole` says whether all outputs are whole numbers."""
+    law = model.predictive_bags(bags, **also) if hasattr(model, "predictive_bags") else None
+    if law is None or not hasattr(law, "quantile"):
+        scores = point_scores(np.asarray(model.predict(bags, **also), dtype=float), y)
+    else:
+        scores = bag_scores(law, y, whole)
+    bad = ~np.isfinite(scores["mean"])
+    if bad.any():
+        raise FloatingPointError(f"the prediction of bag {bags.labels[bad][0]!r} is not finite")
+    return scores
 
 
 def _content(value: Any) -> str:
@@ -276,7 +293,18 @@ def _convergence_noted(place: str, notes: dict[str, None]) -> Iterator[None]:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
-def _check(models: Any, baselines: Any, bags: Any, y: Any, folds: Any, trials: Any, offset: Any) -> Task:
+def _check(
+    models: Any, baselines: Any, bags: Any, y: Any, folds: Any, trials: Any, offset: Any, client: Any = None
+) -> Task:
+    distant = marks = None
+    if isinstance(bags, DistantBags):
+        if client is None or offset is not None:
+            raise ValueError(
+                "Bags in files or in a data frame of Dask are validated by workers, without `offset`: give a `client`,"
+                " or bags in this process."
+            )
+        distant = Distant(bags, client)
+        bags, marks = distant.summaries()
     check_is_bags(bags)
     labels = bags.labels.tolist()
     if len(set(labels)) < len(labels):
@@ -292,7 +320,7 @@ def _check(models: Any, baselines: Any, bags: Any, y: Any, folds: Any, trials: A
                 setup.check_outputs(bags, outputs, n_trials, get_likelihood(model.likelihood))
     notes = [str(warning.message) for warning in caught]
     rows = None if offset is None else bags.align_rows(offset, "offset")
-    task = Task(named, bags, outputs, n_trials, rows, as_folds(folds, bags), ())
+    task = Task(named, bags, outputs, n_trials, rows, as_folds(folds, bags), (), distant, marks)
     if offset is not None:
         others = [name for name, model in named.items() if not task._takes_offset(model)]
         notes += [f"{name} has no offset: it takes none, or has another link." for name in others]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,17 +177,20 @@ def _map(run: Run, folder: Path) -> None:
 
 
 def _validate(run: Run, folder: Path) -> None:
+    from vbagg.geo.workers import holds_all
     from vbagg.validate import cross_validate
 
     prepared = run.prepared()
-    bags = prepared.bags()
+    skipped = run.settings.validation.skip
+    apart = run.client is not None and not skipped and not holds_all(run.client, prepared.table)
+    bags: Any = prepared.stored_bags() if apart else prepared.bags()
     for response in () if run.settings.validation.skip else prepared.responses:
         y = prepared.y(response)
         validation = cross_validate(
             {"vbagg": make_model(run.settings)},
             bags,
             y,
-            _folds(run, prepared, bags, y),
+            partial(_folds, run, prepared, y),
             trials=trials_of(run, prepared),
             progress=_by_fold(run, response),
             per=run.settings.maps.per,
@@ -198,7 +202,7 @@ def _validate(run: Run, folder: Path) -> None:
             run.folder.log(f"validation: {response}: {note}")
 
 
-def _folds(run: Run, prepared: Prepared, bags: Any, y: Any) -> Any:
+def _folds(run: Run, prepared: Prepared, y: Any, bags: Any) -> Any:
     from vbagg.validate import random_folds, spatial_folds
 
     options, seed = run.settings.validation, run.settings.model.seed
