@@ -1,6 +1,7 @@
 """Maps in one process and on Dask workers: seconds, memory of the driver and of workers, the same numbers.
 
-    python benchmarks/mapping.py [--sides 320,1024,3168] [--ways 0,2] [--out benchmarks/results/mapping.json]
+    python benchmarks/mapping.py [--sides 320,1024,3168] [--ways 0,2] [--limit 2GB] [--folder FOLDER]
+                                 [--out benchmarks/results/mapping.json]
 
 A made-up country of side x side cells, all under square polygons of 32 x 32 cells. A small model (20 landmarks, fitted
 to 200 polygons or all) maps mean, sd, an interval and a probability of exceedance. A way is a number of workers with
@@ -92,7 +93,7 @@ def make(folder: Path, side: int) -> None:
         (folder / name).unlink()
 
 
-def one(folder: Path, way: int) -> dict[str, Any]:
+def one(folder: Path, way: int, limit: str) -> dict[str, Any]:
     """Map once."""
     import vbagg
     from vbagg.cluster import local_cluster
@@ -108,7 +109,7 @@ def one(folder: Path, way: int) -> dict[str, Any]:
             if word in entry:
                 times[word] = time.perf_counter() - began
 
-    with local_cluster(way, threads=1) if way else nullcontext() as client:
+    with local_cluster(way, threads=1, memory=limit) if way else nullcontext() as client:
         began = time.perf_counter()
         write_maps(model, prepared, out, response="cases", threshold=20.0, client=client, progress=note)
         seconds = time.perf_counter() - began
@@ -157,7 +158,8 @@ def main() -> None:
     parser.add_argument("--ways", default="0,2")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "vbagg-mapping")
     parser.add_argument("--make", nargs=2, default=None, help=argparse.SUPPRESS)
-    parser.add_argument("--one", nargs=2, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=3, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--limit", default="auto", help="memory of a worker")
     parser.add_argument("--out", default=None)
     options = parser.parse_args()
     if options.make:
@@ -165,7 +167,7 @@ def main() -> None:
         print("{}")
         return
     if options.one:
-        print(json.dumps(one(Path(options.one[0]), int(options.one[1]))))
+        print(json.dumps(one(Path(options.one[0]), int(options.one[1]), options.one[2])))
         return
     known = Path(options.out) if options.out else None
     rows = json.loads(known.read_text())["rows"] if known is not None and known.exists() else []
@@ -178,10 +180,10 @@ def main() -> None:
             if not (folder / "model.vbagg").exists():
                 shutil.rmtree(folder, ignore_errors=True)
                 apart("--make", str(folder), str(side))
-            found = apart("--one", str(folder), str(way))
+            found = apart("--one", str(folder), str(way), options.limit)
             first = folder / f"maps-{ways[0]}"
             found["difference"] = difference(first, folder / f"maps-{way}") if first.exists() else None
-            rows.append({"cells": side**2, "workers": way, **found})
+            rows.append({"cells": side**2, "workers": way, "limit": options.limit, **found})
             print(json.dumps(rows[-1]), flush=True)
             if options.out:
                 write_json(options.out, {"machine": machine(), "rows": rows})

@@ -102,11 +102,12 @@ def test_a_run_goes_on_after_a_lost_scheduler(data, tmp_path):
 
 def test_pixels_that_workers_can_hold_depend_on_their_memory(data, tmp_path, monkeypatch):
     monkeypatch.setattr(target, "MOST_PIXELS", 5000)
-    some = workers.LIBRARIES + 3000.4 * workers.BYTES_PER_PIXEL
+    some = workers.LIBRARIES + 3000.4 * workers.bytes_per_pixel(5)
     for memory, most in (([some, some], 6000), ([some, 1.0], 3000), ([some, 0.0], None), ([], None)):
         monkeypatch.setattr(workers, "_memory", lambda client, memory=memory: memory)
-        assert workers.most_pixels("client") == most
-    assert workers.most_pixels(None) is None
+        assert workers.most_pixels("client", 5) == most
+        assert most is None or workers.most_pixels("client", 50) < most
+    assert workers.most_pixels(None, 5) is None
     monkeypatch.setattr(workers, "_memory", lambda client: [some, some])
     with pytest.raises(ValueError, match=r"at most 6,000 cells .* since the workers of a fit hold them all"):
         prepared(data, tmp_path / "out", client="client")

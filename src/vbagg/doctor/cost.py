@@ -78,7 +78,8 @@ def check_size(
 ) -> bool:
     """Before any raster is read: whether a fit can hold all pixels, and what reading and fitting will take."""
     polygons, grid, layers = overlay.polygons, overlay.grid, inputs.layers
-    pixels = found.attempt("too-large", SETTINGS, lambda: require_manageable(polygons, grid, most_pixels(client)))
+    most = most_pixels(client, len(layers) + 1)
+    pixels = found.attempt("too-large", SETTINGS, lambda: require_manageable(polygons, grid, most))
     if pixels is None:
         return False
     seconds = _reading_seconds(pixels, grid, layers)

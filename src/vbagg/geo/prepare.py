@@ -101,7 +101,7 @@ def prepare(
             inputs = open_covariates(covariates, categories)
             base = people or next((covariate.layer for covariate in inputs), None)
             target = target_grid(shapes, base, resolution, grid)
-            require_manageable(shapes, target, most_pixels(client))
+            require_manageable(shapes, target, most_pixels(client, len(inputs) + 2))
             tell("overlaying polygons")
             overlay = Overlay(shapes.to(target.crs), target).require_pairs()
             layout = lay_out(
