@@ -47,6 +47,7 @@ def _examined(run: Run) -> Findings:
         announce=run.folder.log,
         tell=run.tell,
         client=run.client,
+        thorough=False,
     )
     return findings
 
@@ -79,6 +80,10 @@ def _prepare(run: Run, folder: Path) -> None:
         data.population,
         data.covariate,
         layer=data.layer,
+        totals=data.totals,
+        on=data.on,
+        sheet=data.sheet,
+        unmatched=data.unmatched,
         categories=data.category,
         resolution=data.resolution,
         population_is=data.population_is,
