@@ -5,8 +5,11 @@ import shlex
 from pathlib import Path
 
 import counted_districts as counted
+import numpy as np
 import pytest
 import typer
+from affine import Affine
+from geofiles import write_raster
 
 from vbagg.cli import app, main
 from vbagg.geo.country_files import write_country
@@ -56,11 +59,15 @@ def test_the_page_on_tables_works(tmp_path, monkeypatch):
         sheet.parent.create_sheet("notes").append(["by hand"])
 
     counted.workbook(tmp_path / "counts.xlsx", change=with_notes)
+    lights = np.random.default_rng(2).gamma(0.4, 9, (10, 22)).astype(np.float32)
+    write_raster(tmp_path / "lights.tif", lights, Affine(0.1, 0, 29.9, 0, -0.1, 10.1))
     for name, *arguments in commands(TABLES):
         assert main([name, *arguments]) == 0, (name, arguments)
     assert Prepared.load(tmp_path / "by-name" / "prepared").y().to_dict() == dict(
         zip(counted.NAMES, counted.CASES, strict=True)
     )
+    by_lights = Prepared.load(tmp_path / "by-lights" / "prepared")
+    np.testing.assert_allclose(by_lights.bags().totals(), counted.PEOPLE)
     blocks = [code for language, code in BLOCK.findall(TABLES.read_text()) if language == "python"]
     names: dict = {}
     for code in blocks:

@@ -10,7 +10,7 @@ from vbagg.doctor.cost import check_size, expected_cost
 from vbagg.doctor.facts import facts_of, polygon_facts
 from vbagg.doctor.findings import Finding, Findings, Gathered
 from vbagg.doctor.layers import check_layers
-from vbagg.doctor.modelling import check_landmarks, check_model, check_trials
+from vbagg.doctor.modelling import check_exposure, check_landmarks, check_model, check_trials
 from vbagg.doctor.overlaid import choose_target, overlaid
 from vbagg.doctor.people import check_people
 from vbagg.doctor.places import check_places, check_polygons
@@ -66,10 +66,12 @@ def examine(
         check_model(model, found)
     inputs = read_inputs(data, found)
     polygons = inputs.polygons
+    if model is not None:
+        check_exposure(model, inputs.exposure, found)
     if polygons is None:
         return found.findings(facts), None
     facts["polygons"] = polygon_facts(polygons)
-    check_polygons(polygons, inputs.responses, "area" if data.population is None else "population", found)
+    check_polygons(polygons, inputs.responses, inputs.exposure.kind, found)
     usable_trials = model is not None and check_trials(polygons, inputs.responses, model, found)
     if not thorough and found.findings(facts).errors:
         return found.findings(facts), None

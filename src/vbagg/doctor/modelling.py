@@ -11,6 +11,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from vbagg.doctor.findings import Gathered
 from vbagg.doctor.overlaid import Overlaid
 from vbagg.errors import DataWarning, did_you_mean
+from vbagg.geo.exposure import Exposure
 from vbagg.geo.polygons import Polygons
 from vbagg.likelihoods import get_likelihood
 
@@ -32,6 +33,17 @@ def check_model(model: Model, found: Gathered) -> None:
     if not likelihood.needs_trials and model.trials is not None:
         text = f"`trials` goes with the likelihood 'binomial'; got it with {likelihood.name!r}. Leave out one of them."
         found.add("error", "trials", text, SETTINGS)
+
+
+def check_exposure(model: Model, exposure: Exposure, found: Gathered) -> None:
+    """Expected counts go with counts."""
+    likelihood = get_likelihood(model.likelihood)
+    if exposure.kind == "expected" and (likelihood.needs_trials or not likelihood.counts):
+        text = (
+            f"`exposure_column` goes with counts that are not of trials; got it with {likelihood.name!r}. Choose "
+            "another likelihood, or leave it out."
+        )
+        found.add("error", "exposure", text, SETTINGS)
 
 
 def check_trials(polygons: Polygons, responses: tuple[str, ...], model: Model, found: Gathered) -> bool:

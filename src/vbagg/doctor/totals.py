@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from vbagg.doctor.findings import Gathered, Level
 from vbagg.doctor.overlaid import Overlaid
 from vbagg.doctor.words import amount, number
+from vbagg.geo.exposure import WEIGHED
 from vbagg.geo.files import some
 from vbagg.geo.grid import Floats
 from vbagg.likelihoods import get_likelihood
@@ -111,7 +112,7 @@ def check_responses(laid: Overlaid, model: Model | None, usable_trials: bool, fo
 
 
 def _response(laid: Overlaid, name: str, totals: Floats, model: Model | None, usable_trials: bool) -> Response | None:
-    per, unit = laid.totals, "people" if laid.kind == "population" else "km²"
+    per, unit = laid.totals, WEIGHED[laid.kind]
     if model is not None and usable_trials:
         per, unit = laid.polygons.frame[model.trials].to_numpy(dtype=np.float64), "trials"
     elif laid.exposure is None or (model is not None and get_likelihood(model.likelihood).needs_trials):

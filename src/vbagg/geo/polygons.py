@@ -18,6 +18,7 @@ from pyproj.exceptions import ProjError
 
 from vbagg.errors import did_you_mean
 from vbagg.geo.earth import require_degrees, require_earth
+from vbagg.geo.exposure import BY_AREA, Exposure
 from vbagg.geo.files import one_line, plural, some
 from vbagg.geo.grid import Bounds, Grid, crs_name, crs_title, is_geographic, same_crs, unit
 from vbagg.geo.longitudes import full_turn, gathered, seen_from
@@ -118,6 +119,7 @@ def read_polygons(
     layer: str | None = None,
     columns: Sequence[str] = (),
     table: JoinedBy | None = None,
+    exposure: Exposure = BY_AREA,
 ) -> Polygons:
     """Read polygons from a GeoPackage, a shapefile, GeoJSON or GeoParquet, and check them.
 
@@ -135,11 +137,18 @@ def read_polygons(
         times are then refused, unless each has an id: the people in them would count as often.
     table
         A table whose columns come to those of the polygons: see `joined_by`.
+    exposure
+        What cells are weighted by; if it is a column, this too must hold a non-negative number for every polygon.
     """
-    return checked(read_rows(path, id, layer, table), id, columns)
+    return checked(read_rows(path, id, layer, table), id, columns, exposure)
 
 
-def checked(rows: PolygonRows, id: str | None = None, columns: Sequence[str] = ()) -> Polygons:
+def checked(
+    rows: PolygonRows,
+    id: str | None = None,
+    columns: Sequence[str] = (),
+    exposure: Exposure = BY_AREA,
+) -> Polygons:
     """Polygons from rows that nobody has looked at; see `read_polygons`."""
     frame, path = rows.frame.copy(), rows.path
     if frame.empty:
@@ -157,7 +166,9 @@ def checked(rows: PolygonRows, id: str | None = None, columns: Sequence[str] = (
         id = free_name(ROW_NUMBER, frame)
         frame[id] = np.arange(1, len(frame) + 1)
         notes += (f"{Path(path).name}: no id was named, so polygons are numbered from 1 in the order of the file.",)
-    for name, what in ((id, "id"), *((name, "response") for name in columns)):
+    numbers = [(name, "response") for name in columns]
+    numbers += [(exposure.column, exposure.word)] if exposure.column is not None else []
+    for name, what in ((id, "id"), *numbers):
         if (flaw := rows.origin(name).flaw) is not None:
             raise ValueError(flaw)
         if name not in frame or name == "geometry":
@@ -167,18 +178,19 @@ def checked(rows: PolygonRows, id: str | None = None, columns: Sequence[str] = (
                 f"{where} {'have' if rows.origins else 'has'} no column {name!r} for the {what}"
                 f"{did_you_mean(name, known)}"
             )
-    _require_distinct((id, *columns), path)
+    names = [id, *(name for name, _ in numbers)]
+    _require_distinct(names, path)
     frame[id] = _ids(frame[id], path)
     polygons = Polygons(frame, id, path, (), {name: origin.path for name, origin in rows.origins.items()})
     _require_polygonal(polygons)
-    for name in columns:
-        frame[name], how = read_totals(frame[name], rows.origin(name), polygons.labels.tolist())
+    for name, what in numbers:
+        frame[name], how = read_totals(frame[name], rows.origin(name), polygons.labels.tolist(), what)
         notes += (f"{polygons.file_of(name)}: {how}",) if how else ()
-        if rows.origins and name not in rows.origins:
+        if rows.origins and name not in rows.origins and what == "response":
             tables = some([Path(origin.path).name for origin in rows.origins.values()][:1], quote=False)
             notes += (f"{polygons.file}: the response {name!r} was taken from here, since {tables} has none.",)
     require_degrees(polygons.bounds, polygons.crs, path)
-    gathered_frame = _gathered(_plain(frame, {id, *columns}))
+    gathered_frame = _gathered(_plain(frame, set(names)))
     frame, repaired = _valid(gathered_frame)
     left, _, right, _ = gathered_frame.total_bounds
     if (left, right) != polygons.bounds[::2]:
@@ -187,9 +199,8 @@ def checked(rows: PolygonRows, id: str | None = None, columns: Sequence[str] = (
             "antimeridian are near to each other.",
         )
     if repaired.any():
-        names = some(polygons.labels[repaired].tolist())
-        count = plural(repaired.sum(), "polygon")
-        notes += (f"{polygons.file}: invalid geometry was repaired in {count} ({names}).",)
+        count, which = plural(repaired.sum(), "polygon"), some(polygons.labels[repaired].tolist())
+        notes += (f"{polygons.file}: invalid geometry was repaired in {count} ({which}).",)
     polygons = replace(polygons, frame=frame, notes=notes)
     if columns and is_numbered:
         _require_once(polygons)
@@ -258,7 +269,9 @@ def _require_distinct(names: Sequence[str], path: str) -> None:
     for at, name in enumerate(names):
         for other in names[:at]:
             if name == other:
-                raise ValueError(f"{path}: the column {name!r} was named twice. Name it once, as the id or a response.")
+                raise ValueError(
+                    f"{path}: the column {name!r} was named twice. Name it once, as the id, a response or people."
+                )
             if name.lower() == other.lower():
                 raise ValueError(
                     f"{path}: names of the id and of responses must differ by more than capitals; "

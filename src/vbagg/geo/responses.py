@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 from vbagg.geo.polygon_rows import Origin
 
 THOUSANDS = ",", " ", "'", "\u2019", "\u00a0", "\u2009", "\u202f"
+NONE = {"response": "nothing occurred", "population": "nobody lives", "exposure": "nothing is expected"}
+"""What 0 means, by what a column holds."""
 PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 GROUPED = [re.compile(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+(\.\d+)?") for mark in THOUSANDS]
 
 
-def read_totals(values: pd.Series, origin: Origin, labels: Sequence[Any]) -> tuple[NDArray[np.float64], str | None]:
+def read_totals(
+    values: pd.Series, origin: Origin, labels: Sequence[Any], what: str = "response"
+) -> tuple[NDArray[np.float64], str | None]:
     """Non-negative totals of all polygons, and a sentence on how they were read if they are text.
 
     Parameters
@@ -26,8 +30,10 @@ def read_totals(values: pd.Series, origin: Origin, labels: Sequence[Any]) -> tup
         The column.
     origin, labels
         Where the column comes from, and the id of each polygon, for messages.
+    what
+        What the column holds, for messages.
     """
-    where = f"{origin.path}: the response {values.name!r} must be a non-negative number for every polygon"
+    where = f"{origin.path}: the {what} {values.name!r} must be a non-negative number for every polygon"
 
     def refuse(bad: NDArray[np.bool_], remedy: str) -> None:
         if bad.any():
@@ -49,9 +55,11 @@ def read_totals(values: pd.Series, origin: Origin, labels: Sequence[Any]) -> tup
         is_text = any(isinstance(value, str) for value in values)
         remedy = "Write it as a number, such as 1234.5, or leave out the polygon."
         refuse(np.isnan(numbers) & ~missing, remedy if is_text else "Convert the column to numbers.")
-        note = _how_read(values, numbers)
-    refuse(missing, "Leave out polygons without a response, or write 0 where nothing occurred.")
-    refuse(~np.isfinite(numbers) | (numbers < 0), "Correct it; codes for missing values are not numbers of cases.")
+        note = f"the {what} {_how_read(values, numbers)}"
+    article = "an" if what == "exposure" else "a"
+    refuse(missing, f"Leave out polygons without {article} {what}, or write 0 where {NONE[what]}.")
+    is_wrong = ~np.isfinite(numbers) | (numbers < 0)
+    refuse(is_wrong, "Correct it; codes for missing values are not numbers of cases or people.")
     return numbers, note
 
 
@@ -72,4 +80,4 @@ def _how_read(values: pd.Series, numbers: NDArray[np.float64]) -> str:
     """With the longest text as the example: it has a separator if any has."""
     longest = int(np.argmax([len(str(value)) for value in values]))
     example = f"{values.iloc[longest]!r} as {numbers[longest]:.10g}"
-    return f"the response {values.name!r} is text, which was read as numbers, for example {example}."
+    return f"{values.name!r} is text, which was read as numbers, for example {example}."

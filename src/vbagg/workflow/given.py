@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vbagg.workflow.settings import Settings
 
 GIVEN, RECORD = "given", "given.json"
-POLYGONS, RASTERS, TABLES = ("polygons", "to"), ("population", "covariate", "category"), ("totals",)
+POLYGONS, RASTERS, TABLES = ("polygons", "to"), ("population", "spread_by", "covariate", "category"), ("totals",)
 KINDS = dict.fromkeys(POLYGONS, "polygons") | dict.fromkeys(RASTERS, "raster") | dict.fromkeys(TABLES, "table")
 """What the words hold that take an object."""
 WANTED = {"polygons": "a GeoDataFrame", "raster": "an xarray.DataArray", "table": "a pandas.DataFrame"}
@@ -90,7 +90,8 @@ def is_whole(path: Path) -> bool:
 def require_whole(settings: Settings) -> None:
     """Refuse files of objects that are missing or have been changed."""
     data, maps = settings.data, settings.maps
-    for path in (data.polygons, data.totals, data.population, *data.covariate, *data.category, *maps.to):
+    one = (data.polygons, data.totals, data.population, data.spread_by)
+    for path in (*one, *data.covariate, *data.category, *maps.to):
         if path is not None and content_of(path) is not None and not is_whole(path):
             raise ValueError(
                 f"{path} must be as `vbagg.geo.run` wrote it; it was changed or is missing. It holds an object: call "

@@ -79,6 +79,15 @@ class Data(Section):
     population_is: Literal["guess", "counts", "density"] = Field(
         default="guess", description="Whether the population raster holds people per cell or per square kilometre."
     )
+    population_column: str | None = Field(
+        default=None, description="Column of the polygons, or of their table, with their people, instead."
+    )
+    exposure_column: str | None = Field(
+        default=None, description="Column with expected counts instead of people: rates are then relative risks."
+    )
+    spread_by: Path | None = _path(
+        description="Raster that such a column is spread by within polygons, such as lights; by area otherwise."
+    )
     covariate: tuple[Path, ...] = _path((), description="Raster of a covariate; repeat for several.")
     category: tuple[Path, ...] = _path((), description="Raster of classes, such as land cover; repeat for several.")
     resolution: float | None = Field(
