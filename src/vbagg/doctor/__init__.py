@@ -10,7 +10,7 @@ from vbagg.doctor.cost import check_size, expected_cost
 from vbagg.doctor.facts import facts_of, polygon_facts
 from vbagg.doctor.findings import Finding, Findings, Gathered
 from vbagg.doctor.layers import check_layers
-from vbagg.doctor.modelling import check_landmarks, check_model, check_trials
+from vbagg.doctor.modelling import check_exposure, check_landmarks, check_model, check_trials
 from vbagg.doctor.overlaid import choose_target, overlaid
 from vbagg.doctor.people import check_people
 from vbagg.doctor.places import check_places, check_polygons
@@ -54,19 +54,27 @@ def examine(
     announce: Tell = lambda text: None,
     tell: Tell = lambda text: None,
     client: Any = None,
+    thorough: bool = True,
 ) -> tuple[Findings, Layout | None]:
-    """The same, with the layout of polygons and rasters that was judged: it is in a folder, for `prepare` to go on."""
+    """The same, with the layout of polygons and rasters that was judged: it is in a folder, for `prepare` to go on.
+
+    Unless it is to be `thorough`, errors that are known before rasters are read are the end of it.
+    """
     found = Gathered()
     facts: dict[str, Any] = {}
     if model is not None:
         check_model(model, found)
     inputs = read_inputs(data, found)
     polygons = inputs.polygons
+    if model is not None:
+        check_exposure(model, inputs.exposure, found)
     if polygons is None:
         return found.findings(facts), None
     facts["polygons"] = polygon_facts(polygons)
-    check_polygons(polygons, inputs.responses, "area" if data.population is None else "population", found)
+    check_polygons(polygons, inputs.responses, inputs.exposure.kind, found)
     usable_trials = model is not None and check_trials(polygons, inputs.responses, model, found)
+    if not thorough and found.findings(facts).errors:
+        return found.findings(facts), None
     with kept_open():
         target = choose_target(inputs, polygons, data, found) if inputs.can_make_a_grid(data) else None
         if target is None or not check_size(target.overlay, inputs, model, found, announce, client):

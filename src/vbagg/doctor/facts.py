@@ -19,8 +19,10 @@ PER = 1000.0
 
 def polygon_facts(polygons: Polygons) -> dict[str, Any]:
     """Of the polygons alone."""
+    tables = sorted({polygons.file_of(name) for name in polygons.tables})
     return {
         "file": polygons.file,
+        **({"tables": tables} if tables else {}),
         "number": len(polygons),
         "id": polygons.id,
         "crs": crs_title(polygons.crs),
@@ -53,6 +55,9 @@ def facts_of(laid: Overlaid, original: Polygons, data: Data, trials: str | None 
     if laid.exposure is not None:
         total = float(laid.totals.sum())
         facts["exposure"] = {"kind": laid.kind, "total": total}
+        column = data.exposure_column or data.population_column
+        if column is not None:
+            facts["exposure"]["column"] = column
         if laid.people is not None and laid.reading is not None:
             facts["exposure"] |= {
                 "read_as": "counts" if laid.reading.density is None else "density",
@@ -93,11 +98,12 @@ def _response_facts(laid: Overlaid, name: str, trials: str | None) -> dict[str, 
     if not counted.all():
         facts["left_out"] = {"polygons": int((~counted).sum()), "total": float(y[~counted].sum())}
     if base[counted].any():
-        rates = PER * y[counted] / base[counted]
+        name, per = ("relative_risk", 1.0) if laid.kind == "expected" and trials is None else ("per_1000", PER)
+        rates = per * y[counted] / base[counted]
         facts |= {
-            "per_1000": float(PER * y[counted].sum() / base[counted].sum()),
-            "per_1000_least": float(rates.min()),
-            "per_1000_most": float(rates.max()),
+            name: float(per * y[counted].sum() / base[counted].sum()),
+            f"{name}_least": float(rates.min()),
+            f"{name}_most": float(rates.max()),
         } | ({} if trials is None else {"per_1000_of": "trials"})
     return facts
 

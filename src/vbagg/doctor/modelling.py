@@ -11,6 +11,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from vbagg.doctor.findings import Gathered
 from vbagg.doctor.overlaid import Overlaid
 from vbagg.errors import DataWarning, did_you_mean
+from vbagg.geo.exposure import Exposure
 from vbagg.geo.polygons import Polygons
 from vbagg.likelihoods import get_likelihood
 
@@ -34,12 +35,23 @@ def check_model(model: Model, found: Gathered) -> None:
         found.add("error", "trials", text, SETTINGS)
 
 
+def check_exposure(model: Model, exposure: Exposure, found: Gathered) -> None:
+    """Expected counts go with counts."""
+    likelihood = get_likelihood(model.likelihood)
+    if exposure.kind == "expected" and (likelihood.needs_trials or not likelihood.counts):
+        text = (
+            f"`exposure_column` goes with counts that are not of trials; got it with {likelihood.name!r}. Choose "
+            "another likelihood, or leave it out."
+        )
+        found.add("error", "exposure", text, SETTINGS)
+
+
 def check_trials(polygons: Polygons, responses: tuple[str, ...], model: Model, found: Gathered) -> bool:
     """Look at the column of trials; whether it can be used."""
     likelihood = get_likelihood(model.likelihood)
     if not likelihood.needs_trials or model.trials is None:
         return False
-    frame, name, where = polygons.frame, model.trials, f"{polygons.file}, column {model.trials}"
+    frame, name, where = polygons.frame, model.trials, f"{polygons.file_of(model.trials)}, column {model.trials}"
     if name not in frame or name == "geometry":
         known = [column for column in frame.columns if column != "geometry"]
         text = f"{polygons.path} has no column {name!r} for the trials{did_you_mean(name, known)}"
@@ -47,7 +59,7 @@ def check_trials(polygons: Polygons, responses: tuple[str, ...], model: Model, f
         return False
     values = frame[name]
     if not is_numeric_dtype(values) or is_bool_dtype(values) or not np.isfinite(values).all():
-        text = f"{polygons.path}: the trials {name!r} must be a number for every polygon. Correct the column."
+        text = f"{polygons.path_of(name)}: the trials {name!r} must be a number for every polygon. Correct the column."
         found.add("error", "trials", text, where)
         return False
     trials, usable = values.to_numpy(dtype=np.float64), True
@@ -58,7 +70,7 @@ def check_trials(polygons: Polygons, responses: tuple[str, ...], model: Model, f
                 y = frame[response].to_numpy(dtype=np.float64)
                 likelihood.check_outputs(y, polygons.labels.tolist(), trials)
         except ValueError as error:
-            text = f"{polygons.path}: {error} Correct the columns {response!r} or {name!r}."
+            text = f"{polygons.path_of(name)}: {error} Correct the columns {response!r} or {name!r}."
             found.add("error", "trials", text, where)
             usable = False
     return usable

@@ -84,7 +84,7 @@ class Overlaid:
 
     @property
     def kind(self) -> str:
-        """What exposure is: `"population"` or `"area"`."""
+        """What exposure is: `"population"`, `"area"` or `"expected"`."""
         return self.layout.kind
 
     @property
@@ -105,7 +105,7 @@ class Overlaid:
     @property
     def weighed_by(self) -> str:
         """What `totals` are: the area stands in for a population that could not be read."""
-        return "area" if self.people is None else "population"
+        return self.exposure or "area"
 
     @cached_property
     def labels(self) -> NDArray[np.object_]:
@@ -197,7 +197,8 @@ def overlaid(
                 target.base,
                 inputs.people if target.base is inputs.people else None,
                 inputs.covariates,
-                kind="area" if data.population is None else "population",
+                exposure=inputs.exposure,
+                spread_by=inputs.spread_by if target.base is inputs.spread_by else None,
                 population_is=data.population_is,
                 folder=folder,
                 attempt=found.attempt,
@@ -211,6 +212,8 @@ def overlaid(
 
 def _weight(band: Band) -> Floats:
     """Exposure of each pair, 0 where it is unknown or negative; the covered part of a cell if all of it is unknown."""
+    if band.shares is not None:
+        return band.weight
     if band.exposure is None:
         return band.coverage
     return band.coverage * np.nan_to_num(np.maximum(band.exposure, 0))[band.place]

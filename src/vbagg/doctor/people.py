@@ -9,6 +9,7 @@ from vbagg.doctor.layers import check_file
 from vbagg.doctor.overlaid import Overlaid
 from vbagg.doctor.tallies import People
 from vbagg.doctor.words import amount, held, most, number
+from vbagg.geo.exposure import Shares
 from vbagg.geo.files import percent, some
 
 MUCH = 0.01
@@ -22,8 +23,10 @@ BORDER = 0.01
 
 
 def check_people(laid: Overlaid, found: Gathered) -> None:
-    """Look at the population; without a raster, nothing is looked at."""
+    """Look at the population, be it a raster or a column; with neither, nothing is looked at."""
     people = laid.people
+    if laid.layout.shares is not None:
+        _check_column(laid, laid.layout.shares, found)
     if people is None:
         return
     check_file(people, found)
@@ -38,6 +41,26 @@ def check_people(laid: Overlaid, found: Gathered) -> None:
     _check_gaps(laid, people, found)
     _check_empty(laid, people, found)
     _check_border(laid, people, found)
+
+
+def _check_column(laid: Overlaid, shares: Shares, found: Gathered) -> None:
+    """A column that is spread over cells: polygons with nothing, and those where the raster is of no use."""
+    polygons, what = laid.polygons, "people" if laid.kind == "population" else "expected counts"
+    if not laid.totals.any():
+        found.add("error", "no-people", f"{polygons.path}: polygons must have {what}; none has any.", polygons.file)
+        return
+    empty = np.flatnonzero((laid.layout.pixels > 0) & (shares.amounts == 0))
+    if empty.size:
+        names = laid.labels[empty].tolist()
+        text = (
+            f"{number(names, 'polygon has', 'polygons have')} no {what} ({some(names)}) and will be left out, with "
+            f"{held(polygons, laid.responses, empty)}. Check the column."
+        )
+        found.add("warning", "empty", text, polygons.file, names)
+    layer = laid.layout.spread_by.layer if laid.layout.spread_by is not None else None
+    note = None if layer is None else shares.note(polygons, layer)
+    if layer is not None and note is not None:
+        found.add("warning", "spread-by-area", note, layer.file, laid.labels[shares.by_area].tolist())
 
 
 def _check_negative(laid: Overlaid, people: People, found: Gathered) -> None:

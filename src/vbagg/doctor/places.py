@@ -76,10 +76,11 @@ def check_places(laid: Overlaid, found: Gathered) -> None:
     cells = shapely.area(polygons.geometry) / (across * down)
     tiny = np.flatnonzero(reached & (cells < 1))
     if tiny.size:
+        people = f"a share of a cell's {laid.kind} by area, and " if laid.layout.shares is None else ""
         text = (
             f"{polygons.file}: {number(tiny, 'polygon is', 'polygons are')} smaller than a cell of the grid "
-            f"({some(labels[tiny].tolist())}). Each gets a share of a cell's {laid.kind} by area, and the covariates "
-            "of that cell. Use finer rasters, or check their rates."
+            f"({some(labels[tiny].tolist())}). Each gets {people}the covariates of its cell. Use finer rasters, or "
+            "check their rates."
         )
         found.add("warning", "tiny", text, polygons.file, labels[tiny].tolist())
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vbagg.doctor.words import amount, duration, number
+from vbagg.geo.exposure import WEIGHED
 
 if TYPE_CHECKING:
     from vbagg.doctor.findings import Finding, Findings
@@ -62,7 +63,9 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     lines = []
     if polygons := facts.get("polygons"):
         moved = f", reprojected to {facts['grid']['crs']}" if polygons.get("reprojected") else ""
-        text = f"{polygons['number']:,} in {polygons['file']}, named by {polygons['id']!r}, {polygons['crs']}{moved}"
+        tables = f" with {', '.join(polygons['tables'])}" if polygons.get("tables") else ""
+        files = f"{polygons['file']}{tables}"
+        text = f"{polygons['number']:,} in {files}, named by {polygons['id']!r}, {polygons['crs']}{moved}"
         lines.append(("polygons", text))
     if grid := facts.get("grid"):
         cell = _cell(grid["cell"])
@@ -80,9 +83,11 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(("pixels", f"{text} (median {each['median']:,.0f})"))
     unit = "people"
     if exposure := facts.get("exposure"):
-        unit = "people" if exposure["kind"] == "population" else "km²"
+        unit = WEIGHED[exposure["kind"]]
         read_as = f" (read as {exposure['read_as']})" if "read_as" in exposure else ""
-        lines.append((exposure["kind"], f"{exposure['total']:,.0f} {unit} in the polygons{read_as}"))
+        noun = "counts" if unit == "expected" else unit
+        read_as += f" (column {exposure['column']})" if "column" in exposure else ""
+        lines.append((exposure["kind"], f"{exposure['total']:,.0f} {noun} in the polygons{read_as}"))
     for name, response in facts.get("responses", {}).items():
         text = f"{amount(response['total'])} in all"
         if "left_out" in response:
@@ -93,6 +98,9 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
             low, high = amount(response["per_1000_least"]), amount(response["per_1000_most"])
             of = response.get("per_1000_of", unit)
             text += f"; {amount(response['per_1000'])} per 1000 {of}, from {low} to {high}"
+        if "relative_risk" in response:
+            low, high = response["relative_risk_least"], response["relative_risk_most"]
+            text += f"; {response['relative_risk']:.3g} times what was expected, from {low:.3g} to {high:.3g}"
         lines.append((name, text))
     places: dict[str, list[str]] = {}
     for raster in facts.get("rasters", ()):

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vbagg.errors import did_you_mean
 from vbagg.geo import target
 from vbagg.geo.grid import Floats, Grid
+from vbagg.geo.polygon_rows import Origin
 from vbagg.geo.polygons import Polygons, flaws
 from vbagg.geo.responses import read_totals
 from vbagg.geo.stack import Stack
@@ -58,7 +59,8 @@ class Document(_Strict):
     format: int
     covariates: tuple[str, ...]
     responses: tuple[str, ...]
-    exposure: Literal["population", "area"]
+    exposure: Literal["population", "area", "expected"]
+    is_spread: bool = False
     notes: tuple[str, ...]
     polygons: AboutPolygons
 
@@ -109,7 +111,7 @@ def require_polygons(polygons: Polygons, responses: Sequence[str], exposure: str
     for name in (exposure, *responses):
         if not pd.api.types.is_numeric_dtype(frame[name]):
             raise ValueError(f"the column {name!r} of the polygons must hold numbers")
-        read_totals(frame[name], polygons.path, polygons.labels.tolist())
+        read_totals(frame[name], Origin(polygons.path), polygons.labels.tolist())
     return polygons
 
 
@@ -156,12 +158,14 @@ def require_fewer(path: Path) -> Path:
     return path
 
 
-def require_stored(path: Path, polygons: Polygons, stack: Stack, covariates: Sequence[str], exposure: str) -> Path:
+def require_stored(
+    path: Path, polygons: Polygons, stack: Stack, covariates: Sequence[str], exposure: str, is_spread: bool = False
+) -> Path:
     """The table of pixels, which is as `require_pixels` asks; a little of it is read at a time."""
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(path, pre_buffer=False) as file:  # else all that was read stays in memory
-        checks = PixelChecks(polygons, stack, covariates, exposure, file.metadata.num_rows)
+        checks = PixelChecks(polygons, stack, covariates, exposure, file.metadata.num_rows, is_spread)
         for batch in file.iter_batches(AT_ONCE):
             checks.add(batch.to_pandas())
     checks.end()
@@ -169,10 +173,15 @@ def require_stored(path: Path, polygons: Polygons, stack: Stack, covariates: Seq
 
 
 def require_pixels(
-    pixels: pd.DataFrame, polygons: Polygons, stack: Stack, covariates: Sequence[str], exposure: str
+    pixels: pd.DataFrame,
+    polygons: Polygons,
+    stack: Stack,
+    covariates: Sequence[str],
+    exposure: str,
+    is_spread: bool = False,
 ) -> pd.DataFrame:
     """The pixels, which lie in known polygons and cells, hold what these hold, and add up to the polygons."""
-    checks = PixelChecks(polygons, stack, covariates, exposure, len(pixels))
+    checks = PixelChecks(polygons, stack, covariates, exposure, len(pixels), is_spread)
     checks.add(pixels)
     checks.end()
     return pixels
@@ -181,7 +190,16 @@ def require_pixels(
 class PixelChecks:
     """What must be true of the table of pixels, whose rows come some at a time."""
 
-    def __init__(self, polygons: Polygons, stack: Stack, covariates: Sequence[str], exposure: str, n_rows: int) -> None:
+    def __init__(
+        self,
+        polygons: Polygons,
+        stack: Stack,
+        covariates: Sequence[str],
+        exposure: str,
+        n_rows: int,
+        is_spread: bool = False,
+    ) -> None:
+        self.is_spread = is_spread
         self.polygons, self.stack, self.covariates, self.exposure = polygons, stack, covariates, exposure
         self._places = pd.Index(polygons.labels)
         self._chosen = _chosen(n_rows)
@@ -224,7 +242,7 @@ class PixelChecks:
         some = pd.concat(self._compared)
         polygon = self._places.get_indexer(some["polygon"])
         _require_near(self.polygons, polygon, self.stack.grid, some["cell"].to_numpy())
-        _require_layers_of_pixels(some, self.stack, self.covariates, self.exposure)
+        _require_layers_of_pixels(some, self.stack, self.covariates, self.is_spread)
 
 
 def _chosen(n: int) -> NDArray[np.intp]:
@@ -244,8 +262,11 @@ def _require_near(polygons: Polygons, polygon: NDArray[np.intp], grid: Grid, cel
         raise ValueError("pixels must lie near their polygons; some are elsewhere")
 
 
-def _require_layers_of_pixels(pixels: pd.DataFrame, stack: Stack, covariates: Sequence[str], exposure: str) -> None:
-    """Raise unless pixels are where their cells are, and hold what the layers hold there."""
+def _require_layers_of_pixels(pixels: pd.DataFrame, stack: Stack, covariates: Sequence[str], is_spread: bool) -> None:
+    """Raise unless pixels are where their cells are, and hold what the layers hold there.
+
+    Where a column was spread, polygons that share a cell have densities of their own in it.
+    """
     cells = pixels["cell"].to_numpy()
     size = np.sqrt(stack.grid.areas(slice(0, 1))[0, 0])
     if not np.allclose(stack.grid.kilometres(cells), pixels[["x", "y"]], rtol=0, atol=1e-3 * size):
@@ -253,5 +274,6 @@ def _require_layers_of_pixels(pixels: pd.DataFrame, stack: Stack, covariates: Se
     held = stack.at(cells, stack.names)
     whole: Floats = np.nan_to_num(held[:, -1].astype(np.float64))
     is_same = np.array_equal(held[:, :-1], pixels[list(covariates)].to_numpy(np.float32))
-    if not is_same or not np.allclose(pixels["coverage"] * whole, pixels["weight"], rtol=1e-6, atol=0):
+    has_weights = is_spread or np.allclose(pixels["coverage"] * whole, pixels["weight"], rtol=1e-6, atol=0)
+    if not is_same or not has_weights:
         raise ValueError(f"pixels must hold what the layers of {stack.path.name} hold in their cells")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -66,17 +66,21 @@ class Areas:
     ----------
     pairs
         Columns cell, area (position of another polygon), weight (exposure of the area in that cell), and the part of
-        the cell in those fitted polygons that the area overlaps, 0 where it is outside of them.
+        the cell in those fitted polygons that the area overlaps, 0 where it is outside of them. Where a column was
+        spread over polygons, which have densities of their own in a cell, it is what they have there instead.
     exposure, cells
         Sums of weights, and numbers of cells with all covariates, of each area (n).
     meetings
         Which of them overlap fitted polygons.
+    is_spread
+        Whether a column was spread.
     """
 
     pairs: Sorted
     exposure: Floats
     cells: Floats
     meetings: Meetings
+    is_spread: bool = False
 
     @classmethod
     def of(cls, prepared: Prepared, others: Polygons, index: CellIndex, folder: Path) -> Areas:
@@ -95,11 +99,19 @@ class Areas:
                 used = np.flatnonzero(known & (weight > 0))
                 if len(used):
                     used = used[by_cell(pairs["cell"].to_numpy()[used])]
-                    cell, area = (pairs[name].to_numpy()[used] for name in ("cell", "polygon"))
-                    exposure[:] += np.bincount(area, weight[used], n)
-                    yield np.stack([cell, area, weight[used], _covered(index.rows(rows), meetings, cell, area)])
+                    cell, area, coverage = (pairs[name].to_numpy()[used] for name in ("cell", "polygon", "coverage"))
+                    band, own = index.rows(rows), weight[used]
+                    covered = _sums(band, meetings, cell, area, "coverage")
+                    if prepared.is_spread:
+                        shared = _sums(band, meetings, cell, area, "weight")
+                        density = np.divide(shared, covered, out=np.zeros_like(shared), where=covered > 0)
+                        own, covered = np.where(covered > 0, coverage * density, own), shared
+                    some = own > 0
+                    exposure[:] += np.bincount(area[some], own[some], n)
+                    if some.any():
+                        yield np.stack([cell, area, own, covered])[:, some]
 
-        return cls(Sorted.write(folder, "pairs", bands()), exposure, cells, meetings)
+        return cls(Sorted.write(folder, "pairs", bands()), exposure, cells, meetings, prepared.is_spread)
 
     def parts(self, labels: NDArray[np.object_]) -> AreaParts:
         """What to ask about the fitted polygons, whose labels these are."""
@@ -126,14 +138,17 @@ class Areas:
         return at, model.area_law(AreaSums.added(answers, number))
 
 
-def _covered(band: Band | None, meetings: Meetings, cell: NDArray[np.int64], area: Integers) -> Floats:
-    """Part of each pair's cell in those fitted polygons that its area overlaps."""
+def _sums(
+    band: Band | None, meetings: Meetings, cell: NDArray[np.int64], area: Integers, what: Literal["coverage", "weight"]
+) -> Floats:
+    """Part of each pair's cell in those fitted polygons that its area overlaps, or what they have there."""
     if band is None:
         return np.zeros(len(cell))
     polygon, place, coverage = band.pairs
     at, row = joined(cell, band.cells[place])
     meets = band.fitted[row] & meetings.meet(area[at], polygon[row])
-    return np.bincount(at[meets], coverage[row[meets]], len(cell)).astype(np.float64)
+    summed = coverage if what == "coverage" else band.weight
+    return np.bincount(at[meets], summed[row[meets]], len(cell)).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +187,7 @@ class AreaParts:
         areas = area[pair].astype(np.intp)
         meets = self.areas.meetings.meet(areas, polygon)
         pair, row = pair[meets], row[meets]
-        share = own["coverage"].to_numpy()[row] / covered[pair]
+        share = own["weight" if self.areas.is_spread else "coverage"].to_numpy()[row] / covered[pair]
         return row, areas[meets], weight[pair] * share
 
 

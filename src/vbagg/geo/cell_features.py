@@ -15,18 +15,18 @@ Floats = NDArray[np.float64]
 def cell_features(prepared: Prepared, cells: NDArray[np.int64]) -> tuple[pd.DataFrame, Floats]:
     """Features of cells, in the order of `prepared.bags()` and NaN where missing, and the exposure of whole cells."""
     stack = prepared.stack
-    names = [*prepared.covariates, *(["population"] if prepared.exposure == "population" else [])]
+    names = [*prepared.covariates, *([] if prepared.exposure == "area" else [prepared.exposure])]
     values = dict(zip(names, stack.at(cells, names).T.astype(np.float64), strict=True))
     x, y = stack.grid.kilometres(cells).T
-    exposure = values.pop("population") if prepared.exposure == "population" else _areas(stack.grid, cells)
+    exposure = _areas(stack.grid, cells) if prepared.exposure == "area" else values.pop(prepared.exposure)
     return pd.DataFrame({"x": x, "y": y, **values}), np.nan_to_num(exposure)
 
 
 def cell_exposure(prepared: Prepared, cells: NDArray[np.int64]) -> Floats:
     """People or square kilometres of whole cells."""
-    if prepared.exposure != "population":
+    if prepared.exposure == "area":
         return _areas(prepared.stack.grid, cells)
-    return np.nan_to_num(prepared.stack.at(cells, ["population"])[:, 0].astype(np.float64))
+    return np.nan_to_num(prepared.stack.at(cells, [prepared.exposure])[:, 0].astype(np.float64))
 
 
 def _areas(grid: Grid, cells: NDArray[np.int64]) -> Floats:

@@ -105,6 +105,8 @@ class Band(NamedTuple):
         Numbers of the cells, in order and each once.
     pairs
         Polygon, position among these cells and coverage of each pair.
+    weight
+        Exposure of each pair.
     best
         The pair of each cell whose rate is the cell's.
     fitted
@@ -114,6 +116,7 @@ class Band(NamedTuple):
     parts: list[Part]
     cells: Cells
     pairs: Pairs
+    weight: Floats
     best: Places
     fitted: NDArray[np.bool_]
 
@@ -134,8 +137,8 @@ class CellIndex:
             for piece in pieces.all:
                 rows = pieces.rows(piece)
                 polygon = labels.get_indexer(rows.pixels["polygon"])
-                cell, coverage = (rows.pixels[name].to_numpy() for name in ("cell", "coverage"))
-                yield np.stack([cell, polygon, coverage, rows.inside])[:, by_cell(cell)]
+                cell, coverage, weight = (rows.pixels[name].to_numpy() for name in ("cell", "coverage", "weight"))
+                yield np.stack([cell, polygon, coverage, weight, rows.inside])[:, by_cell(cell)]
 
         return cls(Sorted.write(folder, "cells", parts()), prepared.stack.grid.width)
 
@@ -144,7 +147,7 @@ class CellIndex:
         parts = self.files.between(rows.start * self.width, rows.stop * self.width)
         if not parts:
             return None
-        cell, polygon, coverage, fitted = self.files.read(parts)
+        cell, polygon, coverage, weight, fitted = self.files.read(parts)
         cells, place = np.unique(cell.astype(np.int64), return_inverse=True)
         best = best_of_cells(cell.astype(np.int64), coverage, fitted > 0)
-        return Band(parts, cells, (polygon.astype(np.intp), place, coverage), best, fitted > 0)
+        return Band(parts, cells, (polygon.astype(np.intp), place, coverage), weight, best, fitted > 0)

@@ -100,6 +100,14 @@ class Contents:
         facts = {key: f"{value:.6g}" for key, value in own.items()}
         return Description(title, units, {**self.tags, "map": name, "rate_units": self.units.rate, **facts})
 
+    @property
+    def _exposure_title(self) -> str:
+        return "count expected by the exposure" if self.units.is_relative else f"{self.units.exposure} of the cell"
+
+    @property
+    def _exposure_units(self) -> str:
+        return self.units.count if self.units.is_relative else f"{self.units.weighed} per cell"
+
     def _described(self, name: str) -> tuple[str, str, dict[str, float]]:
         rate, level = self.units.rate, {"level": self.level}
         if name in self.levels:
@@ -119,9 +127,9 @@ class Contents:
                 "probability",
                 {"threshold": self.threshold or 0.0},
             ),
-            "expected_count": (f"mean rate times {self.units.exposure} of the cell", self.units.count, {}),
+            "expected_count": (f"mean rate times {self._exposure_title}", self.units.count, {}),
             MATCHED: ("expected count, rescaled to the observed totals of polygons", self.units.count, {}),
-            self.units.exposure: (f"{self.units.exposure} of the cell", f"{self.units.weighed} per cell", {}),
+            self.units.exposure: (self._exposure_title, self._exposure_units, {}),
         }[name]
 
 

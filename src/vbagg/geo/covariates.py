@@ -17,7 +17,7 @@ from vbagg.geo.rasters import Layer, open_layers
 File = str | os.PathLike[str]
 Files = Sequence[File] | Mapping[str, File]
 
-RESERVED = ("x", "y", "polygon", "cell", "coverage", "weight", "population", "area")
+RESERVED = ("x", "y", "polygon", "cell", "coverage", "weight", "population", "area", "expected", "spread")
 MOST_CATEGORIES = 30
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vbagg.geo.align import Alignment
 from vbagg.geo.covariates import Covariate
+from vbagg.geo.exposure import SPREAD, Exposure, Shares, ShareSums
 from vbagg.geo.gaps import Cells
 from vbagg.geo.grid import TILE_ROWS, Floats, Grid
 from vbagg.geo.overlay import Overlay, cells_covered
@@ -46,6 +47,8 @@ class Band:
         Each polygon (position) and cell (number) that meet, and the part of the cell in the polygon; sorted by both.
     stack, exposed_as
         All layers, and which of them is the exposure, if any is.
+    shares
+        How a column of the polygons is spread over cells, if that is the exposure.
     """
 
     rows: slice
@@ -54,6 +57,7 @@ class Band:
     coverage: Floats
     stack: Stack
     exposed_as: str | None
+    shares: Shares | None = None
 
     @cached_property
     def _distinct(self) -> tuple[Cells, NDArray[np.intp]]:
@@ -83,8 +87,24 @@ class Band:
 
     @cached_property
     def exposure(self) -> Floats | None:
-        """People or square kilometres in the cells under polygons, NaN where unknown; None if that of all is."""
+        """People or square kilometres in the cells under polygons, NaN where unknown; None if that of all is.
+
+        A column of the polygons says what the covered part of a cell has: the whole is as dense.
+        """
+        if self.shares is not None:
+            return np.bincount(self.place, self.weight, self.cells.size) / self.covered
         return None if self.exposed_as is None else self.values([self.exposed_as])[:, 0].astype(np.float64)
+
+    @cached_property
+    def weight(self) -> Floats:
+        """Exposure of each pair, 0 where it is unknown."""
+        if self.shares is None:
+            whole = np.zeros(self.cells.size) if self.exposure is None else np.nan_to_num(self.exposure)
+            return self.coverage * whole[self.place]
+        names = [name for name in (SPREAD,) if name in self.stack.names]
+        area, *raster = self.values(["area", *names]).T.astype(np.float64)
+        spread_by = raster[0][self.place] if raster else None
+        return self.shares.weights(self.polygon, self.coverage, area[self.place], spread_by)
 
     @cached_property
     def exposed(self) -> Floats:
@@ -111,13 +131,15 @@ class Layout:
     grid, base
         The target grid, and the raster it was taken from.
     kind
-        What exposure is: `"population"` or `"area"`.
+        What exposure is: `"population"`, `"area"` or `"expected"`.
     covariates
         Those that could be read.
     people, reading
         The population and how it was read; None without one.
+    shares, spread_by
+        How a column of the polygons is spread over cells, if that is the exposure, and by which raster, if any.
     stack
-        Layers of the covariates, and the exposure as the last.
+        Layers of the covariates, and the exposure as the last; where a column is spread, what it is spread by.
     bands, ends
         Rows that are in memory at once, and the number of pairs of a polygon and a cell up to the end of each.
     pixels, covered
@@ -135,6 +157,8 @@ class Layout:
     covariates: tuple[LaidRaster, ...]
     people: Alignment | None
     reading: Reading | None
+    shares: Shares | None
+    spread_by: Alignment | None
     stack: Stack
     bands: tuple[slice, ...]
     ends: tuple[int, ...]
@@ -145,7 +169,8 @@ class Layout:
     @property
     def exposed_as(self) -> str | None:
         """Name of the layer with the exposure; None if it could not be read."""
-        return None if self.kind == "population" and self.people is None else self.kind
+        known = self.kind == "area" or self.people is not None or self.shares is not None
+        return self.kind if known else None
 
     def band(self, rows: slice) -> Band:
         """One of the bands."""
@@ -153,7 +178,7 @@ class Layout:
         start = self.ends[at - 1] if at else 0
         pairs = Records(self.stack.path.with_name(PAIRS), PAIR).read(start, self.ends[at] - start)
         polygon = pairs["polygon"].astype(np.intp)
-        return Band(rows, polygon, pairs["cell"], pairs["coverage"], self.stack, self.exposed_as)
+        return Band(rows, polygon, pairs["cell"], pairs["coverage"], self.stack, self.exposed_as, self.shares)
 
     def read(self) -> Iterator[Band]:
         """All bands with cells under polygons."""
@@ -171,7 +196,8 @@ def lay_out(
     people: Layer | None,
     covariates: Sequence[Covariate],
     *,
-    kind: str,
+    exposure: Exposure,
+    spread_by: Layer | None = None,
     population_is: str,
     folder: Path,
     attempt: Attempt[Any] = plainly,
@@ -188,8 +214,8 @@ def lay_out(
         Polygons on the target grid, and the raster that this was taken from.
     people, covariates
         Rasters.
-    kind
-        What exposure is: `"population"` or `"area"`.
+    exposure, spread_by
+        What cells are weighted by; and the raster that a column of the polygons is spread by, if not by area alone.
     population_is
         See `read_population_as`.
     folder
@@ -206,10 +232,16 @@ def lay_out(
     totals = [float(polygons.frame[name].sum()) for name in responses]
     rasters, population = open_all(covariates, people, grid, population_is, totals, attempt, places)
     readers = [Reader("covariate-file", raster.alignment, attempt) for raster in rasters]
+    lit = None if spread_by is None else _open_spread(spread_by, grid, attempt, places)
+    if lit is not None:
+        readers.append(Reader("spread-by-file", lit, attempt))
     if population is not None:
         readers.append(Reader("population-file", population[0], attempt))
     names = [name for reader in readers for name in reader.alignment.names]
-    with_area = kind == "area" or not names
+    with_area = exposure.kind == "area" or exposure.column is not None or not names
+    sums = None
+    if exposure.column is not None:
+        sums = ShareSums(polygons.frame[exposure.column].to_numpy(np.float64), spread_by)
     counts = _Counts(Records(folder / PAIRS, PAIR), len(placed))
     names += ["area"] if with_area else []
     _require_space(folder, NUMBER * len(names) * grid.n_cells)
@@ -222,7 +254,10 @@ def lay_out(
         band = next(found)
         counts.add(band)
         planes = [reader.take(one, rows) for reader, one in zip(readers, band.planes, strict=False)]
-        return np.concatenate([*planes, *map(result_of, band.planes[len(readers) :])])
+        laid = np.concatenate([*planes, *map(result_of, band.planes[len(readers) :])])
+        if sums is not None:
+            sums.add(band.pairs, rows, grid, laid[-1], None if lit is None else laid[names.index(SPREAD)])
+        return laid
 
     stack = Stack.write(folder / RAW, grid, names, rows_of, packed=False, bands=bands)
     unread = [reader.alignment for reader in readers if reader.failed]
@@ -233,10 +268,12 @@ def lay_out(
         responses=tuple(responses),
         grid=grid,
         base=base,
-        kind=kind,
+        kind=exposure.kind,
         covariates=tuple(raster for raster in rasters if raster.alignment not in unread),
         people=people_aligned,
         reading=reading,
+        shares=None if sums is None else sums.shares(),
+        spread_by=None if lit in unread else lit,
         stack=stack,
         bands=bands,
         ends=tuple(counts.ends),
@@ -244,6 +281,12 @@ def lay_out(
         covered=counts.covered,
         n_cells=counts.n_cells,
     )
+
+
+def _open_spread(layer: Layer, grid: Grid, attempt: Attempt[Any], places: Held[Any]) -> Alignment | None:
+    """How the raster that a column is spread by comes to the grid: as a mean, like a covariate."""
+    found, _ = open_all([Covariate(layer, False)], None, grid, "guess", (), attempt, places, "spread-by-file")
+    return replace(found[0].alignment, names=(SPREAD,)) if found else None
 
 
 class _Counts:

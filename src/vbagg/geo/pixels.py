@@ -96,7 +96,7 @@ def write_pixels(layout: Layout, filling: Filling, stack: Path, table: Path) -> 
         values, changed = filling.filled(band)
         exposure = np.zeros(0) if band.exposure is None else np.nan_to_num(band.exposure)
         polygons, sizes = np.unique(band.polygon, return_counts=True)
-        scratch.write(_rows(band, exposure, values, covariates), next_place[polygons], sizes)
+        scratch.write(_rows(band, values, covariates), next_place[polygons], sizes)
         next_place[polygons] += sizes
         return _filled_planes(band, filling, exposure, values, changed)
 
@@ -117,13 +117,13 @@ def _row_type(covariates: Sequence[str]) -> np.dtype[Any]:
     )
 
 
-def _rows(band: Band, exposure: Floats, values: NDArray[np.float32], covariates: Sequence[str]) -> NDArray[Any]:
+def _rows(band: Band, values: NDArray[np.float32], covariates: Sequence[str]) -> NDArray[Any]:
     """Pixels of a band, sorted by polygon and cell."""
     rows = np.empty(band.cell.size, dtype=_row_type(covariates))
     if rows.size:
         km = band.stack.grid.kilometres(band.cells)
         rows["polygon"], rows["cell"], rows["coverage"] = band.polygon, band.cell, band.coverage
-        rows["weight"] = band.coverage * exposure[band.place]
+        rows["weight"] = band.weight
         rows["x"], rows["y"] = km[band.place].T
         for name, column in zip(covariates, values.T, strict=True):
             rows[name] = column[band.place]
@@ -140,6 +140,8 @@ def _filled_planes(
         if name in filling.indicators:
             plane[~np.isnan(plane)] = 0
     flat = planes.reshape(len(names), -1)
+    if band.shares is not None:
+        flat[-1] = np.nan  # who lives outside of the polygons is unknown
     cells = band.cells - band.rows.start * band.stack.grid.width
     flat[-1, cells] = exposure
     flat[:-1, cells[changed]] = values[changed].T
@@ -155,23 +157,41 @@ def _write_table(
 
     n = len(layout.polygons)
     totals, whole, without = np.zeros(n), 0.0, 0
+    exact = _to_amounts(scratch, layout, covariates)
     schema = pa.Schema.from_pandas(_frame(np.empty(0, scratch.dtype), layout.polygons), preserve_index=False)
     with appearing(path) as part, ParquetWriter(part, schema) as writer:
         for rows in scratch.chunks(int(layout.pixels.sum())):
-            known = np.isfinite(sum((rows[name] for name in covariates), np.zeros(rows.size, np.float32)))
+            known = _known(rows, covariates)
             whole += float(rows["weight"].sum())
             without += int(np.count_nonzero(~known))
             rows = rows if known.all() else rows[known]
+            if exact is not None:
+                rows["weight"] *= exact[rows["polygon"]]
             totals += np.bincount(rows["polygon"], rows["weight"], n)
             rows_of_polygons = pa.Table.from_pandas(_frame(rows, layout.polygons), schema=schema, preserve_index=False)
             writer.write_table(rows_of_polygons, ROWS_OF_A_GROUP)
     if not without:
         return totals, ()
-    lost = percent(whole - totals.sum(), whole)
-    return totals, (
-        f"{without:,} of {layout.pixels.sum():,} pixels lack a covariate and were left out, "
-        f"with {lost} of the {layout.kind}.",
-    )
+    what = f"with {percent(whole - totals.sum(), whole)} of the {layout.kind}"
+    if layout.shares is not None:
+        what = "and other pixels of their polygons hold what they would have held"
+    return totals, (f"{without:,} of {layout.pixels.sum():,} pixels lack a covariate and were left out, {what}.",)
+
+
+def _known(rows: NDArray[Any], covariates: Sequence[str]) -> NDArray[np.bool_]:
+    """Which pixels have all covariates."""
+    return np.isfinite(sum((rows[name] for name in covariates), np.zeros(rows.size, np.float32)))
+
+
+def _to_amounts(scratch: Records, layout: Layout, covariates: Sequence[str]) -> Floats | None:
+    """What weights are to be multiplied by, for those that stay to add up to the column that they are shares of."""
+    if layout.shares is None:
+        return None
+    amounts = layout.shares.amounts
+    kept = np.zeros_like(amounts)
+    for rows in scratch.chunks(int(layout.pixels.sum())):
+        kept += np.bincount(rows["polygon"], rows["weight"] * _known(rows, covariates), amounts.size)
+    return np.divide(amounts, kept, out=np.zeros_like(amounts), where=kept > 0)
 
 
 def _frame(rows: NDArray[Any], polygons: Polygons) -> pd.DataFrame:

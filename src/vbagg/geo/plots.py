@@ -54,6 +54,7 @@ STYLES = {
     "expected_count": Style("Expected count"),
     "expected_count_matched": Style("Expected count, matched to observed totals"),
     "population": Style("Population"),
+    "expected": Style("Counts expected by the exposure"),
 }
 
 

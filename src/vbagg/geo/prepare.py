@@ -8,12 +8,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from vbagg.errors import unknown_name
 from vbagg.geo.bands import kept_open
 from vbagg.geo.covariates import File, Files, open_covariates, open_one
+from vbagg.geo.exposure import exposure_of
 from vbagg.geo.files import output_folder, plural, some
 from vbagg.geo.gaps import POLICIES, Group, plan_filling
 from vbagg.geo.grid import Floats, Grid
+from vbagg.geo.joining import joined_by
 from vbagg.geo.layout import Layout, lay_out
 from vbagg.geo.overlay import Overlay, shares_inside
 from vbagg.geo.pixels import check_exposure, write_pixels
@@ -36,10 +40,17 @@ def prepare(
     covariates: Files = (),
     *,
     layer: str | None = None,
+    totals: Any = None,
+    on: str | None = None,
+    sheet: str | None = None,
+    unmatched: str = "refuse",
     categories: Files = (),
     resolution: float | None = None,
     grid: Grid | File | None = None,
     population_is: str = "guess",
+    population_column: str | None = None,
+    exposure_column: str | None = None,
+    spread_by: File | None = None,
     missing: str = "nearest",
     folder: File,
     progress: Callable[[str], None] | None = None,
@@ -54,6 +65,8 @@ def prepare(
         File (or GeoDataFrame) with the polygons, the column that names them (None: row numbers), and the file's layer.
     response
         Column or columns with the totals of the polygons.
+    totals, on, sheet, unmatched
+        A table (file or DataFrame) with columns for the polygons, and how it is joined to them: see `joined_by`.
     population
         Raster of people. Without it, weights are areas.
     covariates
@@ -61,9 +74,16 @@ def prepare(
     categories
         Raster files of classes; each class becomes a column that holds its share of the cell, named `layer=value`.
     resolution, grid
-        The target grid: see `target_grid`. Default: the cells of the population raster (or of the first covariate).
+        The target grid: see `target_grid`. Default: the cells of the population raster (or of that to spread by, or of
+        the first covariate).
     population_is
         `"counts"`, `"density"` or `"guess"`: see `read_population_as`.
+    population_column, exposure_column
+        Column of the polygons with their people, or with the counts that would be expected in them, in the place of a
+        raster of people; rates are then relative risks.
+    spread_by
+        Raster by which such a column is spread over the cells of each polygon: a cell's share is proportional to its
+        area times its value. Default: by area.
     missing
         `"nearest"`, `"drop"` or `"median"`: what becomes of missing covariates, see `fill`.
     folder
@@ -84,29 +104,31 @@ def prepare(
     for name, value, known in (("missing", missing, POLICIES), ("population_is", population_is, READINGS)):
         if value not in known:
             raise unknown_name(name, value, known)
+    table = joined_by(totals, on, sheet, unmatched)
     tell = progress or (lambda text: None)
     responses = (response,) if isinstance(response, str) else tuple(response)
-    exposure = "area" if population is None else "population"
+    exposure = exposure_of(population, population_column, exposure_column, spread_by)
     with output_folder(folder) as out, TemporaryDirectory(prefix=".layout-", dir=out) as scratch, kept_open():
         if layout is None:
             tell("reading polygons")
-            shapes = read_polygons(polygons, id, layer, responses)
+            shapes = read_polygons(polygons, id, layer, responses, table, exposure)
             for name in (shapes.id, *responses):
-                if name.lower() == exposure:
+                if name.lower() == exposure.kind:
                     raise ValueError(
                         f"{shapes.path}: an id or a response must not be called {name!r}. Rename the column."
                     )
             tell("reading rasters")
             people = None if population is None else open_one(population)
+            lit = None if spread_by is None else open_one(spread_by)
             inputs = open_covariates(covariates, categories)
-            base = people or next((covariate.layer for covariate in inputs), None)
+            base = people or lit or next((covariate.layer for covariate in inputs), None)
             target = target_grid(shapes, base, resolution, grid)
             require_manageable(shapes, target, most_pixels(client, len(inputs) + 2))
             tell("overlaying polygons")
             overlay = Overlay(shapes.to(target.crs), target).require_pairs()
             layout = lay_out(
                 shapes, responses, overlay, base, people, inputs,
-                kind=exposure, population_is=population_is, folder=Path(scratch), tell=tell,
+                exposure=exposure, spread_by=lit, population_is=population_is, folder=Path(scratch), tell=tell,
                 places=places_of(client),
             )  # fmt: skip
         made = _prepared(layout, missing, Path(scratch), tell)
@@ -125,7 +147,7 @@ def _prepared(layout: Layout, missing: str, folder: Path, tell: Callable[[str], 
     filling = plan_filling(layout.stack, groups, layout.read, missing, layout.kind)
     tell("writing layers")
     written = write_pixels(layout, filling, folder / STACK, folder / PIXELS)
-    shapes, more = _with_totals(layout.polygons, written.totals, layout.kind)
+    shapes, more = _with_totals(layout.polygons, written.totals, layout)
     return Prepared(
         polygons=shapes,
         stack=written.stack,
@@ -134,16 +156,22 @@ def _prepared(layout: Layout, missing: str, folder: Path, tell: Callable[[str], 
         responses=layout.responses,
         notes=(*_notes(layout), *filling.notes, *gone, *written.notes, *more),
         exposure=layout.kind,
+        is_spread=layout.shares is not None,
     )
 
 
 def _notes(layout: Layout) -> list[str]:
     """What was done to polygons and rasters to bring them together."""
-    aligned = [*(one.alignment for one in layout.covariates), *([layout.people] if layout.people else [])]
+    rasters = [one for one in (layout.people, layout.spread_by) if one is not None]
+    aligned = [*(one.alignment for one in layout.covariates), *rasters]
+    dark = None
+    if layout.shares is not None and layout.spread_by is not None:
+        dark = layout.shares.note(layout.placed, layout.spread_by.layer)
     return [
         *layout.placed.notes,
         *_placement(layout),
         *([layout.reading.note] if layout.reading else []),
+        *([dark] if dark else []),
         *(note for one in aligned for note in (*one.layer.notes, one.note) if note),
     ]
 
@@ -164,10 +192,12 @@ def _placement(layout: Layout) -> list[str]:
     return notes
 
 
-def _with_totals(polygons: Polygons, totals: Floats, exposure: str) -> tuple[Polygons, list[str]]:
+def _with_totals(polygons: Polygons, totals: Floats, layout: Layout) -> tuple[Polygons, list[str]]:
     """Polygons with their exposure as a column, and notes on those that have none."""
-    frame, notes = polygons.frame, []
-    for name in [name for name in frame if name.lower() == exposure]:
+    frame, notes, exposure = polygons.frame, [], layout.kind
+    if layout.shares is not None:  # without the rounding of sums
+        totals = np.where(totals > 0, layout.shares.amounts, 0.0)
+    for name in [name for name in frame if name.lower() == exposure and not np.array_equal(frame[name], totals)]:
         frame = frame.rename(columns={name: f"{name}_given"})
         notes.append(f"{polygons.file}: the column {name!r} was renamed {name + '_given'!r}.")
     frame = frame.assign(**{exposure: totals})

@@ -50,7 +50,7 @@ class Prepared:
     Attributes
     ----------
     polygons
-        With their responses, and a column `population` (people) or `area` (square kilometres) found by the overlay.
+        With their responses, and a column `population` (people), `area` (square kilometres) or `expected` (counts).
     stack
         Covariates, and the population if there is one, on the target grid; gaps under polygons are filled.
     table
@@ -60,7 +60,9 @@ class Prepared:
     notes
         What was done to the data, in sentences.
     exposure
-        What weights are: `"population"` or `"area"`.
+        What weights are: `"population"`, `"area"`, or `"expected"` counts.
+    is_spread
+        Whether they are a column of the polygons, spread over the cells of each.
     """
 
     polygons: Polygons
@@ -70,6 +72,7 @@ class Prepared:
     responses: tuple[str, ...]
     notes: tuple[str, ...]
     exposure: str
+    is_spread: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_written", self.table.stat().st_mtime_ns)
@@ -79,12 +82,12 @@ class Prepared:
         """One row for each cell that a polygon covers.
 
         Columns: `polygon` (id), `cell` (number), `coverage` (part of the cell in the polygon), `weight` (coverage times
-        population, or times area in square kilometres), `x` and `y` (kilometres on an equal-area map), and the
-        covariates.
+        population, or times area in square kilometres; the polygon's share where a column was spread), `x` and `y`
+        (kilometres on an equal-area map), and the covariates.
         """
         with self._readable():
             pixels = pd.read_parquet(require_fewer(self.table))
-            return require_pixels(pixels, self.polygons, self.stack, self.covariates, self.exposure)
+            return require_pixels(pixels, self.polygons, *self._kinds)
 
     def some_pixels(self, start: int, stop: int) -> pd.DataFrame:
         """Rows of `pixels`, those of whole polygons, checked as all are; the others stay in their file."""
@@ -93,7 +96,12 @@ class Prepared:
             pixels = read_rows((self.table, start, stop), columns).to_pandas()
             first, last = pd.Index(self.polygons.labels).get_indexer(pixels["polygon"].iloc[[0, -1]])
             own = replace(self.polygons, frame=self.polygons.frame.iloc[first : last + 1].reset_index(drop=True))
-            return require_pixels(pixels, own, self.stack, self.covariates, self.exposure)
+            return require_pixels(pixels, own, *self._kinds)
+
+    @property
+    def _kinds(self) -> tuple[Stack, tuple[str, ...], str, bool]:
+        """What the table of pixels is compared with."""
+        return self.stack, self.covariates, self.exposure, self.is_spread
 
     @cached_property
     def pieces(self) -> Pieces:
@@ -117,7 +125,7 @@ class Prepared:
     def stored_bags(self) -> StoredBags:
         """The same bags in the file of pixels, for workers that read it; here a little is read at a time."""
         with self._readable():
-            require_stored(self.table, self.polygons, self.stack, self.covariates, self.exposure)
+            require_stored(self.table, self.polygons, *self._kinds)
         return Bags.from_parquet(self.table.resolve(), ["x", "y", *self.covariates], "polygon")
 
     @cached_property
@@ -176,6 +184,7 @@ class Prepared:
                 responses=said.responses,
                 notes=said.notes,
                 exposure=said.exposure,
+                is_spread=said.is_spread,
             )
         except Exception as error:  # whatever files that `save` did not write lead to
             raise _unreadable(path, error) from error
@@ -188,6 +197,7 @@ class Prepared:
             "covariates": self.covariates,
             "responses": self.responses,
             "exposure": self.exposure,
+            "is_spread": self.is_spread,
             "notes": self.notes,
             "polygons": {
                 "id": self.polygons.id,

@@ -10,22 +10,30 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from vbagg.geo.polygon_rows import Origin
+
 THOUSANDS = ",", " ", "'", "\u2019", "\u00a0", "\u2009", "\u202f"
+NONE = {"response": "nothing occurred", "population": "nobody lives", "exposure": "nothing is expected"}
+"""What 0 means, by what a column holds."""
 PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 GROUPED = [re.compile(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+(\.\d+)?") for mark in THOUSANDS]
 
 
-def read_totals(values: pd.Series, path: str, labels: Sequence[Any]) -> tuple[NDArray[np.float64], str | None]:
+def read_totals(
+    values: pd.Series, origin: Origin, labels: Sequence[Any], what: str = "response"
+) -> tuple[NDArray[np.float64], str | None]:
     """Non-negative totals of all polygons, and a sentence on how they were read if they are text.
 
     Parameters
     ----------
     values
         The column.
-    path, labels
-        The file, and the id of each polygon, for messages.
+    origin, labels
+        Where the column comes from, and the id of each polygon, for messages.
+    what
+        What the column holds, for messages.
     """
-    where = f"{path}: the response {values.name!r} must be a non-negative number for every polygon"
+    where = f"{origin.path}: the {what} {values.name!r} must be a non-negative number for every polygon"
 
     def refuse(bad: NDArray[np.bool_], remedy: str) -> None:
         if bad.any():
@@ -33,7 +41,8 @@ def read_totals(values: pd.Series, path: str, labels: Sequence[Any]) -> tuple[ND
             more = f", the first of {bad.sum():,} such values" if bad.sum() > 1 else ""
             got = values.iloc[first]
             shown = "no value" if missing[first] else repr(got.item() if isinstance(got, np.generic) else got)
-            raise ValueError(f"{where}; got {shown} for {labels[first]!r} (row {first + 1}){more}. {remedy}")
+            place = f"row {first + 1}" if origin.places is None else origin.places[first]
+            raise ValueError(f"{where}; got {shown} for {labels[first]!r} ({place}){more}. {remedy}")
 
     missing, note = values.isna().to_numpy(), None
     if pd.api.types.is_bool_dtype(values):
@@ -46,9 +55,11 @@ def read_totals(values: pd.Series, path: str, labels: Sequence[Any]) -> tuple[ND
         is_text = any(isinstance(value, str) for value in values)
         remedy = "Write it as a number, such as 1234.5, or leave out the polygon."
         refuse(np.isnan(numbers) & ~missing, remedy if is_text else "Convert the column to numbers.")
-        note = _how_read(values, numbers)
-    refuse(missing, "Leave out polygons without a response, or write 0 where nothing occurred.")
-    refuse(~np.isfinite(numbers) | (numbers < 0), "Correct it; codes for missing values are not numbers of cases.")
+        note = f"the {what} {_how_read(values, numbers)}"
+    article = "an" if what == "exposure" else "a"
+    refuse(missing, f"Leave out polygons without {article} {what}, or write 0 where {NONE[what]}.")
+    is_wrong = ~np.isfinite(numbers) | (numbers < 0)
+    refuse(is_wrong, "Correct it; codes for missing values are not numbers of cases or people.")
     return numbers, note
 
 
@@ -69,4 +80,4 @@ def _how_read(values: pd.Series, numbers: NDArray[np.float64]) -> str:
     """With the longest text as the example: it has a separator if any has."""
     longest = int(np.argmax([len(str(value)) for value in values]))
     example = f"{values.iloc[longest]!r} as {numbers[longest]:.10g}"
-    return f"the response {values.name!r} is text, which was read as numbers, for example {example}."
+    return f"{values.name!r} is text, which was read as numbers, for example {example}."

@@ -138,6 +138,7 @@ def open_all(
     totals: Sequence[float],
     attempt: Attempt[Any],
     places: Held[Any],
+    code: str = "covariate-file",
 ) -> tuple[list[LaidRaster], tuple[Alignment, Reading] | None]:
     """How each raster comes to the grid, as far as it can be read: for codes and classes all of it near the grid is."""
     work: list[Callable[[], Any]] = [
@@ -148,7 +149,7 @@ def open_all(
     results = _outcomes(places, work)
     rasters: list[LaidRaster] = []
     for covariate, found in zip(covariates, results, strict=False):
-        aligned = attempt("covariate-file", covariate.layer.file, partial(result_of, found))
+        aligned = attempt(code, covariate.layer.file, partial(result_of, found))
         if aligned is not None:
             rasters.append(LaidRaster(_as_named(aligned, covariate.layer), covariate.is_category))
     if people is None:

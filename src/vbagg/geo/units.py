@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vbagg.errors import unknown_name
+from vbagg.geo.exposure import WEIGHED
 from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
 from vbagg.links import Link, get_link
@@ -22,7 +23,7 @@ class Units:
     per
         Rates are given per so many units of exposure.
     exposure
-        "population" or "area".
+        "population", "area" or "expected".
     likelihood
         Name of the likelihood, None if rates are relative to the exposure.
     """
@@ -38,8 +39,8 @@ class Units:
 
     @property
     def weighed(self) -> str:
-        """What cells hold: people, or square kilometres."""
-        return "people" if self.exposure == "population" else "km²"
+        """What cells hold: people, square kilometres, or expected counts."""
+        return WEIGHED[self.exposure]
 
     @property
     def exposed(self) -> str:
@@ -52,14 +53,26 @@ class Units:
         return self.exposed == self.weighed
 
     @property
+    def is_relative(self) -> bool:
+        """Whether rates are relative risks."""
+        return self.exposed == WEIGHED["expected"]
+
+    @property
     def rate(self) -> str:
-        """Such as "cases per 1000 people"."""
+        """Such as "cases per 1000 people"; of expected counts, rates are relative risks."""
+        if self.is_relative:
+            return f"{'' if self.per == 1 else f'{self.per:.10g} x '}relative risk of {self.response}"
         return f"{self.response} per {self.per:.10g} {self.exposed}"
 
     @property
     def count(self) -> str:
         """Such as "cases per cell"."""
         return f"{self.response} per cell"
+
+
+def usual_per(exposure: str, per: float) -> float:
+    """What rates are given per: `per`, but for relative risks, which are given as they are."""
+    return 1.0 if exposure == "expected" else per
 
 
 def units_of(prepared: Any, response: str | None, per: float, likelihood: str | None = None) -> Units:

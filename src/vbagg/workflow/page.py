@@ -13,7 +13,7 @@ import numpy as np
 import vbagg
 from vbagg.doctor.text import fact_lines, verdict
 from vbagg.geo import display
-from vbagg.geo.units import Units
+from vbagg.geo.units import Units, usual_per
 from vbagg.report import (
     Code,
     Districts,
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from vbagg.doctor import Findings
     from vbagg.geo.prepared import Prepared
 
+NOUNS = {"population": "People", "area": "Square kilometres", "expected": "Expected"}
+"""What polygons have, at the start of a line."""
 CITATION = (
     "Made with vbagg {version}.\n"
     "Method: H. C. L. Law, D. Sejdinovic, E. Cameron, T. C. D. Lucas, S. Flaxman, K. Battle, K. Fukumizu (2018)."
@@ -133,7 +135,12 @@ class Page:
     @property
     def _units(self) -> Units:
         settings = self.run.settings
-        return Units(self.response, settings.maps.per, self.prepared.exposure, settings.model.likelihood)
+        return Units(
+            self.response,
+            usual_per(self.prepared.exposure, settings.maps.per),
+            self.prepared.exposure,
+            settings.model.likelihood,
+        )
 
     def _facts(self, row: Any) -> dict[str, str]:
         exposure = self.prepared.exposure
@@ -146,16 +153,17 @@ class Page:
         }
 
     def _summary(self, table: gpd.GeoDataFrame) -> list[tuple[str, str]]:
-        per, exposure, trials = self.run.settings.maps.per, self.prepared.exposure, self.run.settings.model.trials
+        per, exposure, trials = self._units.per, self.prepared.exposure, self.run.settings.model.trials
         used = table[table[exposure] > 0]  # the others are left out
         total, people = used["observed"].sum(), used[exposure].sum()
         base = people if trials is None else self.prepared.y(trials).sum()
         rate = per * (total if trials is None else self.prepared.y(self.response).sum()) / base
+        title = "Relative risk" if self._units.is_relative else f"Rate per {per:g} {self._units.exposed}"
         facts = [
             (self._name, f"{total:,.0f}"),
-            ("People" if exposure == "population" else "Square kilometres", f"{people:,.0f}"),
+            (NOUNS[exposure], f"{people:,.0f}"),
             *([] if trials is None else [("Trials", f"{base:,.0f}")]),
-            (f"Rate per {per:g} {self._units.exposed}", f"{rate:.3g}"),
+            (title, f"{rate:.3g}"),
         ]
         validation = self.run.validation(self.response)
         if validation is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from vbagg.geo import diagnostics, plots
 from vbagg.geo.relevance import partial_dependence, relevance
-from vbagg.geo.units import Units, link_of
+from vbagg.geo.units import Units, link_of, usual_per
 from vbagg.report import Figure
 from vbagg.workflow.run import Run
 
@@ -30,6 +30,7 @@ SHORT = {
     "expected_count_matched": "Expected count, matched to totals",
     "population": "Population",
     "area": "Area",
+    "expected": "Expected by the exposure",
 }
 
 
@@ -58,7 +59,7 @@ def draw_all(
 ) -> dict[str, Figure]:
     """Draw everything into the folder `plots`; figures with captions by name."""
     options = run.settings.maps
-    units = Units(response, options.per, prepared.exposure, run.settings.model.likelihood)
+    units = Units(response, usual_per(prepared.exposure, options.per), prepared.exposure, run.settings.model.likelihood)
     into = folder / "plots" / run.file_name(response)
     into.mkdir(parents=True)
     log = wants_log(table["observed_rate"].to_numpy())

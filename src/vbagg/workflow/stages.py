@@ -48,6 +48,7 @@ def _examined(run: Run) -> Findings:
         announce=run.folder.log,
         tell=run.tell,
         client=run.client,
+        thorough=False,
     )
     return findings
 
@@ -80,9 +81,16 @@ def _prepare(run: Run, folder: Path) -> None:
         data.population,
         data.covariate,
         layer=data.layer,
+        totals=data.totals,
+        on=data.on,
+        sheet=data.sheet,
+        unmatched=data.unmatched,
         categories=data.category,
         resolution=data.resolution,
         population_is=data.population_is,
+        population_column=data.population_column,
+        exposure_column=data.exposure_column,
+        spread_by=data.spread_by,
         missing=data.missing,
         folder=folder,
         progress=run.tell,
@@ -144,8 +152,10 @@ def _map(run: Run, folder: Path) -> None:
     from vbagg.geo.ahead import predict_ahead
     from vbagg.geo.maps import write_maps
     from vbagg.geo.polygons import read_polygons
+    from vbagg.geo.units import usual_per
 
     prepared, options = run.prepared(), run.settings.maps
+    per = usual_per(prepared.exposure, options.per)
     trials, others = run.settings.model.trials, [read_polygons(path) for path in options.to]
     for response in prepared.responses:
         model, own = run.model(response), folder / run.file_name(response)
@@ -155,28 +165,29 @@ def _map(run: Run, folder: Path) -> None:
         told = _shares(run, f"{response}: maps")
         run.tell(f"{response}: maps")
         if keep is not None:
-            asked: dict[str, Any] = {"response": response, "per": options.per, "trials": trials}
+            asked: dict[str, Any] = {"response": response, "per": per, "trials": trials}
             predict_ahead(model, prepared, others, report=told, **asked, **shown, **shared)
         write_maps(
             model,
             prepared,
             own,
             response=response,
-            per=options.per,
+            per=per,
             match_totals=options.match_totals,
             progress=told,
             **shown,
             **shared,
         )
         run.tell(f"{response}: polygons")
-        write_polygons(polygon_table(model, prepared, response, options.level, options.per, trials, **shared), own)
+        write_polygons(polygon_table(model, prepared, response, options.level, per, trials, **shared), own)
         for path, polygons in zip(options.to, others, strict=True):
             run.tell(f"{response}: {path.name}")
-            table = aggregate(model, prepared, polygons, response, options.level, options.per, **shared)
+            table = aggregate(model, prepared, polygons, response, options.level, per, **shared)
             write_polygons(table, own, path.stem)
 
 
 def _validate(run: Run, folder: Path) -> None:
+    from vbagg.geo.units import usual_per
     from vbagg.geo.workers import holds_all
     from vbagg.validate import cross_validate
 
@@ -193,7 +204,7 @@ def _validate(run: Run, folder: Path) -> None:
             partial(_folds, run, prepared, y),
             trials=trials_of(run, prepared),
             progress=_by_fold(run, response),
-            per=run.settings.maps.per,
+            per=usual_per(prepared.exposure, run.settings.maps.per),
             keep=run.folder.kept(VALIDATION.name) / run.file_name(response),
             client=run.client,
         )
@@ -226,9 +237,10 @@ def _column(prepared: Prepared, name: str, labels: Any) -> Any:
 
 def rate_units(run: Run, prepared: Prepared, response: str) -> str:
     """Such as "cases per 1000 people"."""
-    from vbagg.geo.units import Units
+    from vbagg.geo.units import Units, usual_per
 
-    return Units(response, run.settings.maps.per, prepared.exposure, run.settings.model.likelihood).rate
+    per = usual_per(prepared.exposure, run.settings.maps.per)
+    return Units(response, per, prepared.exposure, run.settings.model.likelihood).rate
 
 
 def _by_fold(run: Run, response: str) -> Callable[[dict[str, Any]], None]:
