@@ -214,6 +214,31 @@ def test_joint_draws_have_the_covariance_of_the_latent_function(link):
     assert R[2, 3] > 20 * error[2, 3]
 
 
+@pytest.mark.parametrize("joint", [1, 2, 4])
+def test_joint_draws_of_few_rows_at_a_time(joint):
+    model, n = made_up("normal", "identity"), 40_000
+    reference, X = Reference(model), new_rows()[:7]
+    mean, S = reference.latent(X)
+    R, _ = reference.residual(X)
+    block = np.arange(len(X)) // joint
+    S = S - np.where(block[:, None] == block, 0.0, R)
+    f = model.posterior(X).sample(n, seed=8, joint=joint) / reference.unit
+    error = np.sqrt((np.outer(np.diag(S), np.diag(S)) + S**2) / n)
+    assert np.all(np.abs(np.cov(f.T) - S) < 5 * error)
+    assert np.all(np.abs(f.mean(axis=0) - mean) < 5 * np.sqrt(np.diag(S) / n))
+    if joint == 2:  # rows that belong together, and one that is in the next block
+        assert R[2, 3] > 20 * error[2, 3]
+        assert np.abs(R[1, 2]) > 10 * error[1, 2]
+
+
+def test_as_many_rows_at_a_time_as_there_are_change_nothing():
+    post = made_up("poisson", "exp").posterior(new_rows())
+    np.testing.assert_allclose(post.sample(5, seed=1, joint=len(post)), post.sample(5, seed=1), rtol=1e-10)
+    for joint in (0, 1025):
+        with pytest.raises(ValueError, match=f"`joint` must be from 1 to 1024 rows; got {joint}"):
+            post.sample(5, joint=joint)
+
+
 def test_draws_follow_their_seed():
     model, X = made_up("normal", "identity"), new_rows()
     post = model.posterior(X)

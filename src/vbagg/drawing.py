@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
+DOTS = 150
+"""Per inch."""
 
 
 def new_figure(width: float, height: float, fixed_aspect: bool = False) -> Figure:
@@ -26,9 +28,16 @@ def new_figure(width: float, height: float, fixed_aspect: bool = False) -> Figur
 
 def save(figure: Figure, path: Path | str) -> Path:
     """Save under a temporary name and move into place."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     path = Path(path)
     temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
-    figure.savefig(temporary, dpi=150)
+    if path.suffix == ".png":
+        # `savefig` would draw everything once more beforehand, to find places that the layout finds anyway
+        figure.set_dpi(DOTS)
+        FigureCanvasAgg(figure).print_png(temporary)
+    else:
+        figure.savefig(temporary, dpi=DOTS)
     temporary.replace(path)
     return path
 

@@ -22,13 +22,14 @@ from vbagg.elbo import Spec
 from vbagg.errors import NoUncertaintyError
 from vbagg.features import Basis, features, residual_block
 from vbagg.links import Link
+from vbagg.triangular import compiled_times_upper
 
 UNCERTAIN = ("law", "std", "quantile", "interval", "exceedance", "cdf", "log_prob", "sample", "summary", "covariance")
 HERMITE = np.polynomial.hermite_e.hermegauss(12)
 HERMITE = HERMITE[0], HERMITE[1] / HERMITE[1].sum()
 ROUNDING = 1e-9
 JOINT_ROWS = 1024
-"""Rows whose residuals are drawn jointly; blocks further apart are joined by the landmarks alone."""
+"""Rows whose residuals are drawn jointly, unless fewer are asked for; blocks are joined by the landmarks alone."""
 
 
 class Posterior:
@@ -92,8 +93,7 @@ class Posterior:
 
     def sample(self, n: int = 100, seed: int = 0) -> np.ndarray:
         """Joint draws (n, rows)."""
-        if n < 1:
-            raise ValueError(f"`n` must be at least 1; got {n}.")
+        _require_draws(n)
         return self._draw(n, seed)
 
     def __len__(self) -> int:
@@ -101,6 +101,23 @@ class Posterior:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} rows, {type(self.law).__name__})"
+
+
+class RowPosterior(Posterior):
+    """Posterior of the rates of individuals."""
+
+    _draw: Callable[..., np.ndarray]
+
+    def sample(self, n: int = 100, seed: int = 0, joint: int = JOINT_ROWS) -> np.ndarray:
+        """Joint draws (n, rows).
+
+        What landmarks do not explain is drawn jointly for so many rows at a time, one after the other as they stand.
+        Where rows that belong together are near to each other, few are enough, and cost less.
+        """
+        if not 1 <= joint <= JOINT_ROWS:
+            raise ValueError(f"`joint` must be from 1 to {JOINT_ROWS} rows; got {joint}.")
+        _require_draws(n)
+        return self._draw(n, seed, joint)
 
 
 class BagPosterior(Posterior):
@@ -139,10 +156,17 @@ class PointEstimate:
         raise AttributeError(f"PointEstimate has no attribute {name!r}")
 
 
+def _require_draws(n: int) -> None:
+    if n < 1:
+        raise ValueError(f"`n` must be at least 1; got {n}.")
+
+
 @jit(static_argnames="spec")
-def _padded_rows(spec: Spec, basis: Basis, X: Any) -> tuple[jax.Array, jax.Array]:
-    A = features(spec.feature_map, basis, X)
-    return A, residual_block(spec.feature_map, basis, X, A)
+def _blocks_of_rows(spec: Spec, basis: Basis, X: Any) -> tuple[jax.Array, jax.Array]:
+    """Features (k j, m), and residual covariances (k, j, j), of blocks of rows (k, j, d)."""
+    A = features(spec.feature_map, basis, X.reshape(-1, X.shape[-1]), compiled_times_upper)
+    own = A.reshape(*X.shape[:-1], -1)
+    return A, jax.vmap(lambda rows, features: residual_block(spec.feature_map, basis, rows, features))(X, own)
 
 
 def draw_rows(
@@ -157,8 +181,9 @@ def draw_rows(
     white: float = 0.0,
     starts: np.ndarray | None = None,
     adjust: Callable[[int, np.ndarray, np.ndarray], np.ndarray] | None = None,
+    joint: int = JOINT_ROWS,
 ) -> np.ndarray:
-    """Joint draws of `Psi(f)` (n, rows): the weights first, then the residual in blocks of rows.
+    """Joint draws of `Psi(f)` (n, rows): the weights first, then the residual in blocks of `joint` rows.
 
     An individual effect of the variance `white` is averaged over. Blocks end where bags do, if `starts` of bags are
     given; then `adjust(bag, f, v)` may change the draws (rows, n) of a bag's `f`, given those of the weights.
@@ -171,9 +196,11 @@ def draw_rows(
         f = np.empty((end - begin, n))
         for start in range(begin, end, JOINT_ROWS):
             rows = slice(start, min(start + JOINT_ROWS, end))
-            A, R = _joint_rows(spec, basis, X[rows])
-            residual = _root(R - white * np.eye(len(R))) @ rng.standard_normal((len(R), n))
-            f[start - begin : rows.stop - begin] = known[rows, None] + A @ v + residual
+            A, R = _joint_rows(spec, basis, X[rows], joint)
+            normal = np.zeros((R.shape[0] * R.shape[1], n))
+            normal[: len(A)] = rng.standard_normal((len(A), n))
+            residual = _root(R - white * np.eye(R.shape[1])) @ normal.reshape(*R.shape[:2], n)
+            f[start - begin : rows.stop - begin] = known[rows, None] + A @ v + residual.reshape(-1, n)[: len(A)]
         if adjust is not None:
             f = adjust(bag, f, v)
         out[:, begin:end] = _rates(spec.link, f, white).T
@@ -197,12 +224,13 @@ def draw_near_alike(
 
 
 def _root(R: np.ndarray) -> np.ndarray:
-    """`C` with `C C^T = R`, a covariance up to rounding."""
+    """`C` (..., j, j) with `C C^T = R`, covariances up to rounding."""
+    scale = np.diagonal(R, axis1=-2, axis2=-1).max(axis=-1, initial=1e-300)
     try:
-        return np.linalg.cholesky(R + ROUNDING * max(np.diag(R).max(initial=0.0), 1e-300) * np.eye(len(R)))
+        return np.linalg.cholesky(R + ROUNDING * scale[..., None, None] * np.eye(R.shape[-1]))
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(R)
-        return vectors * np.sqrt(np.maximum(values, 0.0))
+        return vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
 
 
 def _rates(link: Link, f: np.ndarray, white: float) -> np.ndarray:
@@ -213,8 +241,14 @@ def _rates(link: Link, f: np.ndarray, white: float) -> np.ndarray:
     return sum(parts, start=np.zeros_like(f))
 
 
-def _joint_rows(spec: Spec, basis: Basis, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Features and residual covariance of rows, compiled for few numbers of them."""
-    short = round_up(len(X), 1) - len(X)
-    A, R = _padded_rows(spec, basis, np.pad(X, ((0, short), (0, 0)), mode="edge"))
-    return np.asarray(A)[: len(X)], np.asarray(R)[: len(X), : len(X)]
+def _joint_rows(spec: Spec, basis: Basis, X: np.ndarray, joint: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n, m) of rows and residual covariances (k, j, j) of blocks of them, compiled for few numbers of both.
+
+    The last row is repeated until blocks are full.
+    """
+    width = len(X) if len(X) <= joint else joint
+    blocks = -(-len(X) // width)
+    padded = round_up(blocks, 1), round_up(width, 1) if blocks == 1 else width
+    rows = np.pad(X, ((0, padded[0] * padded[1] - len(X)), (0, 0)), mode="edge")
+    A, R = _blocks_of_rows(spec, basis, rows.reshape(*padded, -1))
+    return np.asarray(A)[: len(X)], np.asarray(R)[:blocks, :width, :width]

@@ -22,6 +22,28 @@ def test_a_command_looks_for_garbage_rarely():
     assert done.stdout.splitlines()[-1] == "(100000, 50, 50)"
 
 
+LEFT = """
+import atexit, gc, sys
+
+class Told:
+    def __del__(self):
+        print("searched")
+
+told = Told()
+told.itself = told
+atexit.register(lambda: globals().pop("told") and None)
+from vbagg.cli import main
+if len(sys.argv) > 1:
+    main()
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--version"], []], ids=["a command", "a host program"])
+def test_a_command_ends_without_a_last_search_for_garbage(arguments):
+    done = subprocess.run([sys.executable, "-c", LEFT, *arguments], check=True, capture_output=True, text=True)
+    assert ("searched" in done.stdout) == (not arguments)
+
+
 def test_a_host_program_keeps_its_settings(capsys):
     before = gc.get_threshold()
     main(["--version"])

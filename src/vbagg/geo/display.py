@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 
 from vbagg.geo.align import bounds_in
@@ -90,7 +91,10 @@ def outlines(table: gpd.GeoDataFrame, frame: Frame) -> Mapping[str, Any]:
     """Polygons as GeoJSON in degrees, simplified to half a cell, borders kept shared."""
     there = _in_degrees(table[["geometry"]], frame)
     cell = (frame.bounds[2] - frame.bounds[0]) / frame.shape[1]
-    return json.loads(there.assign(geometry=there.geometry.simplify_coverage(cell / 2)).to_json(drop_id=True))
+    shapes = np.asarray(there.geometry.simplify_coverage(cell / 2).array)
+    geometries = map(json.loads, shapely.to_geojson(shapes))
+    features = [{"type": "Feature", "properties": {}, "geometry": geometry} for geometry in geometries]
+    return {"type": "FeatureCollection", "features": features}
 
 
 def _in_degrees(table: gpd.GeoDataFrame, frame: Frame) -> gpd.GeoDataFrame:

@@ -22,7 +22,7 @@ from vbagg.models.areas import Areas, AreaSums, area_sums
 from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.predicted import Conditioned, Member, Outputs, Plan, Totals
 from vbagg.observed import Observed
-from vbagg.posterior import BagPosterior, Posterior, draw_rows
+from vbagg.posterior import BagPosterior, Posterior, RowPosterior, draw_rows
 from vbagg.row_rates import Members, Mixing, compiled_as_a_whole, row_marginals, row_summary
 from vbagg.threads import one_blas_thread
 
@@ -84,8 +84,8 @@ class Fitted:
 
             return self._mixed(of_member)
 
-        def draw(member: Member, n: int, seed: int) -> np.ndarray:
-            return self.rate_scale * draw_rows(*member.state, rows, known, n, seed, white[id(member)])
+        def draw(member: Member, n: int, seed: int, joint: int) -> np.ndarray:
+            return self.rate_scale * draw_rows(*member.state, rows, known, n, seed, white[id(member)], joint=joint)
 
         def summary(levels: np.ndarray, thresholds: np.ndarray) -> Summary:
             with jax.enable_x64(True):
@@ -94,7 +94,7 @@ class Fitted:
                 mixing = Mixing(weight / weight.sum(), effects, np.float64(self.rate_scale))
                 return row_summary(self.spec, self._stacked, mixing, rows, known, levels, thresholds, single)
 
-        return Posterior(law, self._mixed_draws(draw), summary if compiled_as_a_whole(len(rows)) else None)
+        return RowPosterior(law, self._mixed_draws(draw), summary if compiled_as_a_whole(len(rows)) else None)
 
     def _individuals_of_bags(self, bags: Bags, offset: Any, smooth: bool, risk: bool) -> Posterior:
         plan, outputs = self._plan(bags, offset, all_rows=True), self._outputs(bags, offset)
@@ -278,15 +278,17 @@ class Fitted:
             laws = [law(member) for member in self.members]
         return laws[0] if len(laws) == 1 else Mixture(laws, [member.weight for member in self.members])
 
-    def _mixed_draws(self, draw: Callable[[Member, int, int], np.ndarray]) -> Callable[[int, int], np.ndarray]:
+    def _mixed_draws(self, draw: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         """Joint draws: each picks one member."""
 
-        def mixed(n: int, seed: int) -> np.ndarray:
+        def mixed(n: int, seed: int, *how: int) -> np.ndarray:
             weights = [member.weight for member in self.members]
             counts = np.random.default_rng([seed, 2]).multinomial(n, weights)
             with jax.enable_x64(True), one_blas_thread():
                 parts = [
-                    draw(member, int(count), seed) for member, count in zip(self.members, counts, strict=True) if count
+                    draw(member, int(count), seed, *how)
+                    for member, count in zip(self.members, counts, strict=True)
+                    if count
                 ]
             return np.random.default_rng([seed, 3]).permutation(np.concatenate(parts)) if len(parts) > 1 else parts[0]
 

@@ -92,7 +92,7 @@ def _districts(districts: Districts) -> DataBlock:
 
 
 def _rounded(coordinates: Any) -> Any:
-    """Coordinates at any depth, without heights."""
-    if isinstance(coordinates[0], Real):
-        return [round(float(value), COORDINATE_DIGITS) for value in coordinates[:2]]
+    """Rings at any depth, without heights."""
+    if isinstance(coordinates[0][0], Real):
+        return np.array([point[:2] for point in coordinates], dtype=np.float64).round(COORDINATE_DIGITS).tolist()
     return [_rounded(part) for part in coordinates]
