@@ -290,6 +290,10 @@ def test_more_tries_leave_less_padding_in_one_shape(rng):
             assert all(tiles[batch.positions].sum() <= batch.n_tiles for batch in batches)
             padding[tries] += (sum(batch.n_tiles for batch in batches) / tiles.sum() - 1) / 20
     assert padding[9] < 0.8 * padding[1]
+    # one bag far larger than a chunk should be: the others fill chunks of its shape
+    sizes = np.append(rng.integers(200, 1000, 300), 9000)
+    batches = plan_batches(sizes, "subset", 1.5e6, 322, tries=9)
+    assert sum(batch.n_tiles for batch in batches) < 1.3 * (-(-sizes // TILE)).sum()
 
 
 def test_rows_of_zero_weight_change_no_mode_unless_they_are_many():

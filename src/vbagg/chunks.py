@@ -27,7 +27,7 @@ ONCE = 1.5e6
 """The same where a chunk is gone through once: so few that all of its arrays fit into memory that the C library keeps
 for the next chunk. Asking the system for more, page by page, takes half as long as the work itself."""
 LEAST, TRIES = 0.6, 9
-"""Least share of the largest size that chunks may have, and numbers of sizes that are tried where padding matters."""
+"""Least share of `ONCE` that is tried as the size of chunks, and the number of sizes."""
 
 TILE = 64
 """Individuals in a tile of a larger bag."""
@@ -167,8 +167,8 @@ def plan_batches(
 
     `max_elements` bounds the largest array of one chunk, where an individual has `n_columns` features. `weighty` are
     the numbers of individuals of positive weight, by default all. Bags of different blocks, whose numbers `block` (b)
-    has, share no chunk; all blocks share their shapes. Chunks of tiles are tried in `tries` sizes, down to the
-    share `LEAST` of the largest, of which that with least padding is taken.
+    has, share no chunk; all blocks share their shapes. Chunks of tiles are tried in `tries` sizes, from the
+    share `LEAST` of the largest to twice the largest bag, of which that with least padding is taken.
     """
     block = np.zeros(len(sizes), np.intp) if block is None else block
     shape_cost = SHAPE_COST / passes / n_columns**2
@@ -180,9 +180,12 @@ def plan_batches(
         cut = (modes == mode) & (sizes > TILE) & (mode != "exact") & tiled
         if cut.any():
             blocks = _by_block(np.flatnonzero(cut), block)
+            # all chunks have the shape of that with the largest bag, which leaves little padding if they hold two of it
+            largest = float(sizes.max()) * n_columns
+            top = max(max_elements, largest, min(2 * largest, CACHED)) if tries > 1 else max_elements
             layouts = [
-                _tile_batches(sizes, blocks, mode, share * max_elements, n_columns, bits, tile_bits)
-                for share in np.linspace(1.0, LEAST, tries)
+                _tile_batches(sizes, blocks, mode, most, n_columns, bits, tile_bits)
+                for most in np.linspace(top, LEAST * max_elements, tries)
             ]
             batches += min(layouts, key=lambda layout: sum(batch.n_tiles or 0 for batch in layout))
         members = np.flatnonzero((modes == mode) & ~cut)
