@@ -25,7 +25,7 @@ CACHED = 8e6
 
 ONCE = 1.5e6
 """The same where a chunk is gone through once: so few that all of its arrays fit into memory that the C library keeps
-for the next chunk. Asking the system for more, page by page, takes half as long as the work itself."""
+for the next chunk. Asking the system for more, page by page, takes a third of the time otherwise."""
 LEAST, TRIES = 0.6, 9
 """Least share of `ONCE` that is tried as the size of chunks, and the number of sizes."""
 
