@@ -278,6 +278,24 @@ def test_large_bags_of_all_sizes_share_one_shape_without_much_padding(rng):
     assert padded < 1.25 * sizes[sizes > TILE].sum()
 
 
+def test_more_tries_leave_less_padding_in_one_shape(rng):
+    padding = {1: 0.0, 9: 0.0}
+    for _ in range(20):
+        sizes = np.round(rng.lognormal(5.7, 0.8, 85)).astype(int).clip(129, 1600)
+        tiles = -(-sizes // TILE)
+        for tries in padding:
+            batches = plan_batches(sizes, "subset", 1.5e6, 322, tries=tries)
+            assert sorted(np.concatenate([batch.positions for batch in batches])) == list(range(85))
+            assert len({(batch.n_bags, batch.n_tiles) for batch in batches}) == 1
+            assert all(tiles[batch.positions].sum() <= batch.n_tiles for batch in batches)
+            padding[tries] += (sum(batch.n_tiles for batch in batches) / tiles.sum() - 1) / 20
+    assert padding[9] < 0.8 * padding[1]
+    # one bag far larger than a chunk should be: the others fill chunks of its shape
+    sizes = np.append(rng.integers(200, 1000, 300), 9000)
+    batches = plan_batches(sizes, "subset", 1.5e6, 322, tries=9)
+    assert sum(batch.n_tiles for batch in batches) < 1.3 * (-(-sizes // TILE)).sum()
+
+
 def test_rows_of_zero_weight_change_no_mode_unless_they_are_many():
     weighty = np.array([128, 129, 100, 3])
     rows = np.array([160, 129, 513, 512])

@@ -34,6 +34,7 @@ LOG_PARAMETERS = (
     {"variance": np.log(0.4), "lengthscale": np.log(0.6)},
 )
 JITTER = 1e-8
+staged_once = compiled(partial(stage_for_prediction, FEATURE_MAP), static_argnames="cross")
 NODES, NODE_WEIGHTS = hermegauss(80)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 
@@ -389,7 +390,7 @@ def covariances_with_total(example, residual, influence, random_state=0):
     parts = example.chunks(residual, random_state)
     for chunk in parts:
         own = np.where(chunk.rows >= 0, influence[chunk.rows], 0.0).astype(np.float32)
-        staged, with_drawn = stage_for_prediction(FEATURE_MAP, example.basis, chunk, cross=True)
+        staged, with_drawn = staged_once(example.basis, chunk, example.mu, example.factor, cross=True)
         found.append(np.asarray(residual_with_total(staged, own, with_drawn)))
         naive = naive_residual_with_total(example, chunk, influence)
         expected = np.where(np.isnan(naive), expected, naive)
@@ -473,17 +474,28 @@ def test_square_mean_carries_the_weight_of_both_terms(x64, example):
 @pytest.mark.parametrize("residual", ["exact", "diagonal", "subset"])
 @pytest.mark.parametrize("cross", [True, False])
 def test_staging_in_blocks_gives_what_one_function_does(x64, example, residual, cross, tiled, monkeypatch):
-    """Blocks that the rows and bags do not fill."""
-    monkeypatch.setattr("vbagg.staging.ROWS", 16)
-    monkeypatch.setattr("vbagg.staging.PAIRS", 1 << 12)
+    """Blocks that the rows and bags do not fill; latent values and moments of totals follow from them."""
+    monkeypatch.setattr("vbagg.staging.ROWS", 5)
+    monkeypatch.setattr("vbagg.staging.PAIRS", 3 * (2 * SUBSET_SIZE if residual == "subset" else 36))
+    anew = compiled(partial(stage_for_prediction, FEATURE_MAP), static_argnames="cross")
     for chunk in example.chunks(residual):
-        expected, (found, _) = example.staged(chunk), stage_for_prediction(FEATURE_MAP, example.basis, chunk, cross)
+        expected, (found, _) = (
+            example.staged(chunk),
+            anew(example.basis, chunk, example.mu, example.factor, cross=cross),
+        )
         inside, bags = chunk.rows >= 0, chunk.position >= 0
         for name in ("A", "residual_diagonal", "own_residual"):
             theirs, ours = getattr(expected, name)[inside], getattr(found, name)[inside]
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6, err_msg=name)
+        for ours, theirs in zip(
+            moments.marginals(found, 0.0, 0.0), moments.marginals(expected, example.mu, example.factor), strict=True
+        ):
+            np.testing.assert_allclose(ours[inside], theirs[inside], rtol=1e-5, atol=1e-6)
         if residual == "exact":
             both = (inside[:, :, None] & inside[:, None, :])[bags]
             np.testing.assert_allclose(found.block_residual[bags][both], expected.block_residual[bags][both], atol=1e-6)
         elif residual == "subset":
             np.testing.assert_allclose(found.block_residual[bags], expected.block_residual[bags], atol=1e-6)
+        of_bags = [pixel_moments(get_link("exp"), one, example.mu, example.factor) for one in (found, expected)]
+        for ours, theirs in zip(*of_bags, strict=True):
+            np.testing.assert_allclose(ours[bags], theirs[bags], rtol=1e-4, atol=1e-5)

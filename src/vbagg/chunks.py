@@ -23,6 +23,12 @@ Array = Any  # NumPy before a compiled function, JAX inside
 CACHED = 8e6
 """Numbers in the largest array of a chunk: few enough to stay near the processor and clear of page faults."""
 
+ONCE = 1.5e6
+"""The same where a chunk is gone through once: so few that all of its arrays fit into memory that the C library keeps
+for the next chunk. Asking the system for more, page by page, takes a third of the time otherwise."""
+LEAST, TRIES = 0.6, 9
+"""Least share of `ONCE` that is tried as the size of chunks, and the number of sizes."""
+
 TILE = 64
 """Individuals in a tile of a larger bag."""
 
@@ -155,12 +161,14 @@ def plan_batches(
     passes: int = PASSES,
     weighty: np.ndarray | None = None,
     block: np.ndarray | None = None,
+    tries: int = 1,
 ) -> list[Batch]:
     """Group bags by padded size or into chunks of tiles.
 
     `max_elements` bounds the largest array of one chunk, where an individual has `n_columns` features. `weighty` are
     the numbers of individuals of positive weight, by default all. Bags of different blocks, whose numbers `block` (b)
-    has, share no chunk; all blocks share their shapes.
+    has, share no chunk; all blocks share their shapes. Chunks of tiles are tried in `tries` sizes, from the
+    share `LEAST` of the largest to twice the largest bag, of which that with least padding is taken.
     """
     block = np.zeros(len(sizes), np.intp) if block is None else block
     shape_cost = SHAPE_COST / passes / n_columns**2
@@ -172,7 +180,14 @@ def plan_batches(
         cut = (modes == mode) & (sizes > TILE) & (mode != "exact") & tiled
         if cut.any():
             blocks = _by_block(np.flatnonzero(cut), block)
-            batches += _tile_batches(sizes, blocks, mode, max_elements, n_columns, bits, tile_bits)
+            # all chunks have the shape of that with the largest bag, which leaves little padding if they hold two of it
+            largest = float(sizes.max()) * n_columns
+            top = max(max_elements, largest, min(2 * largest, CACHED)) if tries > 1 else max_elements
+            layouts = [
+                _tile_batches(sizes, blocks, mode, most, n_columns, bits, tile_bits)
+                for most in np.linspace(top, LEAST * max_elements, tries)
+            ]
+            batches += min(layouts, key=lambda layout: sum(batch.n_tiles or 0 for batch in layout))
         members = np.flatnonzero((modes == mode) & ~cut)
         for top, group in _merge_sizes(sizes, members, shape_cost, bits, pairs=mode == "exact"):
             pairs = {"exact": top**2, "subset": _pair_elements(n_columns), "diagonal": 0}[mode]
@@ -359,13 +374,14 @@ def make_chunks(
     precision: Any = np.float64,
     passes: int = PASSES,
     groups: Groups | None = None,
+    tries: int = 1,
 ) -> list[Chunk]:
     """All bags as padded chunks for a number of `passes` over them; untiled, each bag fills one row of the arrays.
 
     Features of individuals are computed in the `precision` of X. With `groups`, rows stand for groups of individuals.
     """
     weighty = bags.sum_by_bag(bags.weight > 0)
-    batches = plan_batches(bags.sizes, residual, max_elements, n_columns, tiled, passes, weighty)
+    batches = plan_batches(bags.sizes, residual, max_elements, n_columns, tiled, passes, weighty, tries=tries)
     return [make_chunk(bags, batch, y, facts, known, random_state, precision, groups) for batch in batches]
 
 

@@ -12,26 +12,23 @@ deaths): an effect of variance `phi` in a bag of `n` individuals varies by `phi 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vbagg.chunks import Chunk, gather, gather_rows
+from vbagg.chunks import Chunk, Tiles, gather, gather_rows
 from vbagg.compiling import jit
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import Basis
-from vbagg.latent import with_latent
 from vbagg.likelihoods.base import Likelihood
 from vbagg.likelihoods.numerical import log_density
 from vbagg.moments import (
     FAST,
-    Pixels,
     bag_directions,
     marginals,
-    pair_weights,
     pixel_moments,
     residual_with_total,
     sum_tiles,
@@ -66,22 +63,19 @@ class Moments:
 
 @jit(static_argnames=("spec", "individuals"))
 def _moments(
-    spec: Spec, mu: Array, factor: Array, staged: Pixels, with_drawn: Array | None, individuals: bool
+    spec: Spec, basis: Basis, mu: Array, factor: Array, chunk: Chunk, individuals: bool
 ) -> tuple[tuple[Array, ...], dict[str, Array]]:
     link = spec.link
-    if staged.residual == "subset":
-        staged = replace(staged, block_weight=pair_weights(staged))
+    staged, with_drawn = stage_for_prediction(spec.feature_map, basis, chunk, mu, factor, cross=individuals)
     of_bags = *pixel_moments(link, staged, mu, factor), bag_directions(link, staged, mu, factor)
     if not individuals:
         return of_bags, {}
     mean, variance, _ = marginals(staged, mu, factor)
-    owner = jnp.arange(len(mean)) if staged.tiles is None else staged.tiles.owner
-    slope = link.coordinate_slope(of_bags[0])[owner, None].astype(FAST)
-    influence = staged.weight * link.slope(mean, variance) * slope
+    owner, slope_of_bag = Tiles.of(staged).owner, link.coordinate_slope(of_bags[0])[:, None]
+    influence = staged.weight * link.slope(mean, variance) * slope_of_bag[owner].astype(FAST)
     shape = link.effect_shape(mean)
     normal = sum_tiles(staged.tiles, jnp.sum(influence * shape, axis=-1))
-    direction = sum_tiles(staged.tiles, jnp.einsum("tn,tnm->tm", influence, staged.A))
-    direction = (direction @ factor @ factor.T).astype(FAST)
+    direction = (slope_of_bag * of_bags[-1]) @ factor @ factor.T
     return of_bags, {
         "mean": mean,
         "variance": variance,
@@ -96,14 +90,11 @@ def _moments(
 def moments(
     spec: Spec, basis: Basis, mu: np.ndarray, factor: np.ndarray, chunks: list[Chunk], individuals: bool = True
 ) -> Moments:
-    """One pass over all individuals of chunks."""
+    """One pass over all individuals of chunks, each by one compiled function."""
 
     def part(chunk: Chunk) -> tuple[tuple[np.ndarray, ...], dict[str, np.ndarray]]:
-        staged, with_drawn = stage_for_prediction(spec.feature_map, basis, chunk, cross=individuals)
-        if staged.residual != "exact":
-            staged, _ = with_latent(staged, mu, factor)
         # as NumPy: waits, so that each thread holds the features of one chunk at a time
-        return jax.tree.map(np.asarray, _moments(spec, mu, factor, staged, with_drawn, individuals))
+        return jax.tree.map(np.asarray, _moments(spec, basis, mu, factor, chunk, individuals))
 
     parts = list(in_threads(part, chunks, kind=lambda chunk: (*chunk.shape, chunk.residual)))
     M, V_q, s, directions = (gather([bags[k] for bags, _ in parts], chunks) for k in range(4))

@@ -101,28 +101,15 @@ def features(
     feature_map: FeatureMap, basis: Basis, X: Array, times: Callable[[Array, Array], Array] = jnp.matmul
 ) -> Array:
     """Feature columns `A` (n, m) of the rows of X, in their precision; `times` multiplies by upper triangles."""
-    columns = [
-        part if inverse is None else times(part, inverse.T.astype(X.dtype))
-        for part, inverse in zip(feature_parts(feature_map, basis, X), part_inverses(feature_map, basis), strict=True)
-    ]
-    return jnp.concatenate(columns, axis=-1)
-
-
-def feature_parts(feature_map: FeatureMap, basis: Basis, X: Array) -> list[Array]:
-    """Blocks of columns of `A` before those of landmarks are multiplied by the transposes of `part_inverses`."""
-    parts = [jnp.full((*X.shape[:-1], 1), feature_map.mean_sd, dtype=X.dtype)]
-    for component, params, Z in zip(feature_map.components, basis.kernel, basis.landmarks, strict=True):
+    columns = [jnp.full((*X.shape[:-1], 1), feature_map.mean_sd, dtype=X.dtype)]
+    for component, params, Z, inverse in zip(
+        feature_map.components, basis.kernel, basis.landmarks, basis.inverse_factor, strict=True
+    ):
         if isinstance(component, Linear):
-            parts.append(component.features(params, X))
+            columns.append(component.features(params, X))
         elif component.needs_landmarks:
-            parts.append(component.matrix(params, X, Z.astype(X.dtype)))
-    return parts
-
-
-def part_inverses(feature_map: FeatureMap, basis: Basis) -> list[Array | None]:
-    """Inverse factor of each of the `feature_parts`; None where its columns are those of `A`."""
-    pairs = zip(feature_map.components, basis.inverse_factor, strict=True)
-    return [None, *(inverse for component, inverse in pairs if component.exact_features or component.needs_landmarks)]
+            columns.append(times(component.matrix(params, X, Z.astype(X.dtype)), inverse.T.astype(X.dtype)))
+    return jnp.concatenate(columns, axis=-1)
 
 
 def combine_features(feature_map: FeatureMap, basis: Basis, X: Array, v: Array) -> Array:
@@ -194,20 +181,17 @@ def residual_block(feature_map: FeatureMap, basis: Basis, X: Array, A: Array) ->
 def residual_kernel(feature_map: FeatureMap, basis: Basis, X: Array, X2: Array) -> Array:
     """Covariances of rows of `X` and other individuals `X2` by components that leave a residual.
 
-    Leading axes are batches. `R_ij` is what products of the `residual_columns` leave of them.
+    Leading axes are batches. `R_ij` is what the product of the columns of `leave_residual` leaves of them.
     """
     parts = [component.matrix(params, X, X2) for component, params, _ in _with_residual(feature_map, basis, X)]
     return sum(parts, start=jnp.zeros((*X.shape[:-1], X2.shape[-2]), X.dtype))
 
 
-def residual_columns(feature_map: FeatureMap, basis: Basis, A: np.ndarray) -> list[np.ndarray]:
-    """Columns of `A` (..., m) of each component that leaves a residual."""
-    return [columns for _, _, columns in _with_residual(feature_map, basis, A)]
-
-
-def prior_variances(feature_map: FeatureMap, basis: Basis, X: Array) -> list[Array]:
-    """Variances of the rows of X by each component that leaves a residual."""
-    return [component.diag(params, X) for component, params, _ in _with_residual(feature_map, basis, X)]
+def leave_residual(feature_map: FeatureMap, basis: Basis) -> np.ndarray:
+    """Columns (m) of `A` that belong to components that leave a residual."""
+    pairs = zip(feature_map.components, basis.landmarks, strict=True)
+    own = [np.full(_width(component, Z), not component.exact_features) for component, Z in pairs]
+    return np.concatenate([[False], *own])
 
 
 def _with_residual(feature_map: FeatureMap, basis: Basis, A: Array) -> Iterator[tuple[Kernel, Any, Array]]:

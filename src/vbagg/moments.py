@@ -40,6 +40,21 @@ class Latent:
 
     mean: Array
     explained: Array
+    F: Array | None = None
+    """(t, n, m) `A chol(Sigma)`, where no slopes are asked for."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class WithDrawn:
+    """What residual covariances (t, n, j) of all individuals with the drawn ones of their bag are made of."""
+
+    kernel: Array
+    """(t, n, j) before landmarks explain them."""
+    drawn: Array
+    """(b, j, m) features of the drawn individuals, zero in columns that leave no residual."""
+    explained: Array
+    """(t, n) what landmarks explain of each individual's own variance."""
 
 
 @jax.tree_util.register_dataclass
@@ -113,7 +128,7 @@ def pair_weights(chunk: Chunk | Pixels) -> Array:
     return jnp.where(distinct, scale[:, None, None], 0.0)
 
 
-def _take(values: Array, of: Chunk | Pixels) -> Array:
+def take(values: Array, of: Chunk | Pixels) -> Array:
     """Rows (b, j, ...) of the drawn individuals, of all where none are drawn, from those of tiles (t, n, ...)."""
     if of.drawn is None:
         return values
@@ -141,10 +156,10 @@ def _pair_residuals(
     """`R_ij` among the individuals whose pairs are taken; those of groups as weakly correlated as within them."""
     block = jax.vmap(lambda x, a: residual_block(feature_map, basis, x, a))
     # a small difference of large numbers: float64, then rounded
-    R = block(_take(chunk.X, chunk), _take(A, chunk))
+    R = block(take(chunk.X, chunk), take(A, chunk))
     if chunk.groups is not None:
         some = diagonal > TINY  # rounding leaves none at landmarks, where the root has no slope
-        shrunk = _take(jnp.sqrt(jnp.where(some, own / jnp.where(some, diagonal, 1.0), 1.0)), chunk)
+        shrunk = take(jnp.sqrt(jnp.where(some, own / jnp.where(some, diagonal, 1.0), 1.0)), chunk)
         R = R * shrunk[:, :, None] * shrunk[:, None, :]
     return R.astype(FAST)
 
@@ -193,9 +208,9 @@ def stage_collapsed(feature_map: FeatureMap, basis: Basis, chunk: Chunk, quadrat
 
 
 def marginals(staged: Pixels, mu: Array, factor: Array) -> tuple[Array, Array, Any]:
-    """`m_i`, `S_ii` of MATH (3) and `F = A chol(Sigma)`; no `F` where latent values are known."""
+    """`m_i`, `S_ii` of MATH (3) and `F = A chol(Sigma)`; where latent values are known perhaps no `F`."""
     if staged.latent is not None:
-        return staged.latent.mean, staged.residual_diagonal + staged.latent.explained, None
+        return staged.latent.mean, staged.residual_diagonal + staged.latent.explained, staged.latent.F
     # as one long table: gradients of products of three axes make copies of them
     rows = staged.A.reshape(-1, staged.A.shape[-1])
     F = (rows @ factor.astype(FAST)).reshape(staged.A.shape)
@@ -217,9 +232,9 @@ def _direction(staged: Pixels, slope: Array) -> Array:
 def _drawn_pairs(staged: Pixels, slope: Array, F: Any, factor: Array) -> tuple[Array, Array, Array]:
     """Slopes of both and the landmarks' covariance (b, j, j) of pairs of drawn individuals."""
     # few of a large bag: multiplying their rows again is cheaper than scattering the gradient of F
-    own_F = F is not None and staged.tiles is None
-    F = _take(F, staged) if own_F else _take(staged.A, staged) @ factor.astype(FAST)
-    own = _take(slope, staged)
+    own_F = F is not None and (staged.tiles is None or staged.latent is not None)
+    F = take(F, staged) if own_F else take(staged.A, staged) @ factor.astype(FAST)
+    own = take(slope, staged)
     return own[:, :, None], own[:, None, :], jnp.einsum("bim,bjm->bij", F, F)
 
 
@@ -300,7 +315,7 @@ def moments_given_weights(link: Link, staged: Pixels | Collapsed, v: Array) -> t
         return T, _positive(link.added_bag_variance(staged.weight, slope, zero, staged.block_residual))
     s = _own_residual_variance(link, staged, slope, jnp.zeros_like(slope))
     if staged.residual == "subset":
-        own = _take(slope, staged)
+        own = take(slope, staged)
         pairs = link.covariance(own[:, :, None], own[:, None, :], staged.block_residual)
         s = s + jnp.sum(staged.block_weight * pairs, axis=(-2, -1))
     return T, _positive(s)
@@ -314,11 +329,11 @@ def jacobian(link: Link, staged: Pixels | Collapsed, v: Array) -> Array:
     return _direction(staged, link.slope(f, staged.residual_diagonal)).astype(jnp.float64)
 
 
-def residual_with_total(staged: Pixels, influence: Array, with_drawn: Array | None) -> Array:
+def residual_with_total(staged: Pixels, influence: Array, with_drawn: WithDrawn | None) -> Array:
     """`sum_j u_j R_ij` (t, n): covariance of each individual's residual with a sum over its bag, MATH (14).
 
     `influence` (t, n) is `u`, zero where the weight is. From a subset the sum over others is estimated without bias, by
-    the covariances `with_drawn` (t, n, j) with the drawn individuals of the bag.
+    the covariances with the drawn individuals of the bag.
     """
     own = influence * staged.own_residual
     if staged.residual == "diagonal":
@@ -327,14 +342,18 @@ def residual_with_total(staged: Pixels, influence: Array, with_drawn: Array | No
         return jnp.einsum("bij,bj->bi", staged.block_residual, influence)
     assert staged.drawn is not None
     assert with_drawn is not None
-    (t, n), j = staged.weight.shape, staged.drawn.shape[1]
+    (t, n), j, tiles = staged.weight.shape, staged.drawn.shape[1], Tiles.of(staged)
     total = sum_tiles(staged.tiles, jnp.sum(staged.weight, axis=1))
     per_weight = influence / jnp.where(staged.weight > 0, staged.weight, 1.0)
-    scaled = _take(per_weight, staged) * (total / j)[:, None]
-    tiles = Tiles.of(staged)
+    # in the precision of features, since the sum is a small difference of large ones
+    scaled = (take(per_weight, staged) * (total / j)[:, None]).astype(jnp.float64)
+    itself = jnp.zeros(t * n).at[tiles.first[:, None] * n + staged.drawn].add(scaled).reshape(t, n)
     place = (jnp.arange(t) - tiles.first[tiles.owner])[:, None] * n + jnp.arange(n)
-    other = place[:, :, None] != staged.drawn[tiles.owner][:, None, :]
-    return own + jnp.einsum("tnj,tj->tn", jnp.where(other, with_drawn, 0.0), scaled[tiles.owner].astype(FAST))
+    others = place[:, :, None] != staged.drawn[tiles.owner][:, None, :]
+    kernel = jnp.einsum("tnj,tj->tn", jnp.where(others, with_drawn.kernel, 0.0), scaled[tiles.owner])
+    summed = jnp.einsum("bj,bjm->bm", scaled, with_drawn.drawn)
+    explained = jnp.einsum("tnm,tm->tn", staged.A, summed[tiles.owner]) - itself * with_drawn.explained
+    return own + (kernel - explained).astype(FAST)
 
 
 def bag_directions(link: Link, staged: Pixels, mu: Array, factor: Array) -> Array:

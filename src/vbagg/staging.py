@@ -1,33 +1,24 @@
-"""Features and residuals of chunks where few passes are made over them: compiled kernels, products by NumPy.
+"""Individuals of a chunk where one pass is made over them: features, latent values and residuals, for compiling.
 
-Kernels are evaluated in blocks: rows with landmarks, and rows with other rows of their bag. Whatever the chunks, blocks
-have few shapes, so that the functions that take most time are compiled well, and once.
+Fits stage a chunk once for many `q`, and then differentiate (`moments.stage_pixels`). A prediction has one `q` and no
+slopes: rows go through all products a block at a time, near the processor, and covariances with the drawn individuals
+of a bag are never formed, since only a sum over them is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 
-from vbagg.chunks import TILE, Chunk, Tiles, round_up
-from vbagg.compiling import jit
-from vbagg.features import (
-    Basis,
-    FeatureMap,
-    feature_count,
-    feature_parts,
-    part_inverses,
-    prior_variances,
-    residual_columns,
-    residual_kernel,
-)
-from vbagg.moments import FAST, Pixels
-from vbagg.triangular import times_upper
+from vbagg.chunks import Chunk, Tiles
+from vbagg.features import Basis, FeatureMap, features, leave_residual, residual_diagonal, residual_kernel
+from vbagg.moments import FAST, Latent, Pixels, WithDrawn, pair_weights, take
+from vbagg.triangular import compiled_times_lower, compiled_times_upper
 
+Array = Any
 ROWS = 1024
 """Rows of a block."""
 PAIRS = 1 << 16
@@ -35,118 +26,62 @@ PAIRS = 1 << 16
 
 
 def stage_for_prediction(
-    feature_map: FeatureMap, basis: Basis, chunk: Chunk, cross: bool
-) -> tuple[Pixels, np.ndarray | None]:
-    """What `stage_pixels` gives for a chunk of single individuals, but for the weights of pairs.
+    feature_map: FeatureMap, basis: Basis, chunk: Chunk, mu: Array, factor: Array, cross: bool
+) -> tuple[Pixels, WithDrawn | None]:
+    """What `stage_pixels` gives for a chunk of single individuals, with latent values by weights `N(mu, C C^T)`.
 
-    With `cross` also the residual covariances (t, n, j) of all individuals with the drawn ones of their bag, if some
-    are drawn. Features of padding are zero.
+    Features stay in the precision of rows. With `cross` also what tells the covariances of all individuals with the
+    drawn ones of their bag, if some are drawn.
     """
-    t, n, _ = chunk.X.shape
-    rows = _Rows(feature_map, basis, chunk)
+    shape, inside = chunk.weight.shape, leave_residual(feature_map, basis)
+    fast_mu, fast_factor = mu.astype(FAST), factor.astype(FAST)
+
+    def of_rows(X: Array) -> tuple[Array, ...]:
+        A = features(feature_map, basis, X, compiled_times_upper)
+        fast = A.astype(FAST)
+        F = compiled_times_lower(fast, fast_factor)
+        own = residual_diagonal(feature_map, basis, X, A).astype(FAST)
+        return A, F, own, fast @ fast_mu, jnp.sum(F**2, axis=-1), jnp.sum(inside * A**2, axis=-1)
+
+    found = _in_blocks(of_rows, ROWS, chunk.X.reshape(-1, chunk.X.shape[-1]))
+    A, F, own, by_weights, explained, explained_prior = (part.reshape(*shape, *part.shape[1:]) for part in found)
     block, with_drawn = None, None
-    if chunk.residual == "exact":
-        block = rows.among_tiles()
-    elif chunk.residual == "subset" and cross:
-        with_drawn = rows.with_drawn()
-        block = with_drawn.reshape(t * n, -1)[rows.taken]
-    elif chunk.residual == "subset":
-        block = rows.among_drawn()
-    if block is not None:
-        at = np.arange(block.shape[1])
-        block[:, at, at] = rows.diagonal[rows.taken]
-    fast: Callable[[np.ndarray], Any] = partial(np.asarray, dtype=FAST)
-    own = fast(rows.diagonal).reshape(t, n)
-    staged = Pixels(
-        fast(rows.A).reshape(t, n, -1),
-        fast(chunk.known),
-        fast(chunk.weight),
-        own,
-        own,
-        block,
-        None,
-        chunk.drawn,
-        chunk.tiles,
-        chunk.residual,
-    )
+    if chunk.residual != "diagonal":
+        X, drawn = take(chunk.X, chunk), take(A, chunk)
+        masked = drawn * inside.astype(A.dtype)
+        if chunk.residual == "subset" and cross:
+            kernel = _kernel(feature_map, basis, chunk.X, X, Tiles.of(chunk).owner)
+            with_drawn, block = WithDrawn(kernel, masked, explained_prior), take(kernel, chunk)
+        else:
+            block = _kernel(feature_map, basis, X, X, jnp.arange(len(X)))
+        # a small difference of large numbers: in the precision of the rows, then rounded
+        block = (block - masked @ drawn.mT).astype(FAST)
+        at = jnp.arange(block.shape[1])
+        block = block.at[:, at, at].set(take(own, chunk))
+    weights = pair_weights(chunk).astype(FAST) if chunk.residual == "subset" else None
+    weight, known = chunk.weight.astype(FAST), chunk.known.astype(FAST)
+    latent = Latent(known + by_weights, explained, F)
+    staged = Pixels(A, known, weight, own, own, block, weights, chunk.drawn, chunk.tiles, chunk.residual, latent)
     return staged, with_drawn
 
 
-class _Rows:
-    """Features `A` (t n, m) and residual variances `diagonal` of all rows of a chunk; covariances of some."""
-
-    def __init__(self, feature_map: FeatureMap, basis: Basis, chunk: Chunk) -> None:
-        self.feature_map, self.basis, self.tiles = feature_map, basis, Tiles.of(chunk)
-        t, n, d = chunk.X.shape
-        self.X, self.every = chunk.X.reshape(t * n, d), np.arange(t * n).reshape(t, n)
-        self.taken = self.every if chunk.drawn is None else self.every[self.tiles.first, :1] + chunk.drawn
-        inside = np.flatnonzero(chunk.rows >= 0)
-        inverses = [None if C is None else np.asarray(C, self.X.dtype).T for C in part_inverses(feature_map, basis)]
-        self.A = np.zeros((t * n, feature_count(basis.landmarks, feature_map)), self.X.dtype)
-        self.diagonal = np.zeros(t * n, self.X.dtype)
-        size = min(ROWS, 1 << (len(inside) - 1).bit_length())
-        for at in _blocks(inside, size):
-            parts, variances = _kernels_with_landmarks(feature_map, basis, self.X[at])
-            products = zip(map(np.asarray, parts), inverses, strict=True)
-            A = np.concatenate([part if C is None else times_upper(part, C) for part, C in products], axis=1)
-            self.A[at], self.diagonal[at] = A, self._residual(A, variances)
-
-    def _residual(self, A: np.ndarray, variances: list[Any]) -> np.ndarray:
-        """`R_ii` of rows, clamped at zero component by component."""
-        columns = residual_columns(self.feature_map, self.basis, A)
-        parts = zip(map(np.asarray, variances), columns, strict=True)
-        total = np.zeros(len(A), A.dtype)
-        for variance, own in parts:
-            total += np.maximum(variance - np.einsum("nm,nm->n", own, own), 0.0)
-        return total
-
-    def among_tiles(self) -> np.ndarray:
-        """`R_ij` (t, n, n) of the rows of each tile."""
-        return self._residuals(self.every, self.A.reshape(*self.every.shape, -1))
-
-    def among_drawn(self) -> np.ndarray:
-        """`R_ij` (b, j, j) of the drawn rows of each bag."""
-        return self._residuals(self.taken, self.A[self.taken])
-
-    def _residuals(self, at: np.ndarray, A: np.ndarray) -> np.ndarray:
-        """`R_ij` (k, i, i) among rows at the positions `at` (k, i), whose features are `A` (k, i, m)."""
-        R = self._kernel(at, at)
-        for own in residual_columns(self.feature_map, self.basis, A):
-            R = R - own @ own.swapaxes(-2, -1)
-        return R.astype(FAST)
-
-    def with_drawn(self) -> np.ndarray:
-        """`R_ij` (t, n, j) of all rows with the drawn ones of their bag."""
-        n, first = self.every.shape[1], self.tiles.first
-        R = self._kernel(self.every, self.taken[self.tiles.owner]).reshape(len(self.X), -1)
-        for begin, end, drawn in zip(n * first, n * np.append(first[1:], len(self.every)), self.taken, strict=True):
-            all_, some = (residual_columns(self.feature_map, self.basis, A) for A in (self.A[begin:end], self.A[drawn]))
-            for own, others in zip(all_, some, strict=True):
-                R[begin:end] -= own @ others.T
-        return R.reshape(*self.every.shape, -1).astype(FAST)
-
-    def _kernel(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Covariances (k, i, j) of rows at `one` (k, i) and `other` (k, j), before landmarks explain them."""
-        k, i = one.shape
-        width = TILE if i % TILE == 0 else i
-        one, other = one.reshape(-1, width), np.repeat(other, i // width, axis=0)
-        size = min(max(PAIRS // (width * other.shape[1]), 1), round_up(len(one), 1))
-        R = np.empty((len(one), width, other.shape[1]), self.X.dtype)
-        for at in _blocks(np.arange(len(one)), size):
-            R[at] = _kernel_among(self.feature_map, self.basis, self.X[one[at]], self.X[other[at]])
-        return R.reshape(k, i, -1)
+def _kernel(feature_map: FeatureMap, basis: Basis, X: Array, others: Array, owner: Array) -> Array:
+    """Covariances (k, i, j) of rows X (k, i) with others (b, j) of their `owner` (k), before landmarks explain them."""
+    size = max(PAIRS // (X.shape[1] * others.shape[1]), 1)
+    return _in_blocks(lambda one, at: residual_kernel(feature_map, basis, one, others[at]), size, X, owner)
 
 
-@jit(static_argnums=0)
-def _kernels_with_landmarks(feature_map: FeatureMap, basis: Basis, X: Any) -> tuple[list[jax.Array], list[jax.Array]]:
-    return feature_parts(feature_map, basis, X), prior_variances(feature_map, basis, X)
+def _in_blocks(function: Callable[..., Any], size: int, *arrays: Array) -> Any:
+    """Results of a function of at most `size` rows at a time; blocks are equal, and filled up with the last row."""
+    n = len(arrays[0])
+    count = -(-n // size)
+    if count == 1:
+        return function(*arrays)
+    size = -(-n // count)
 
+    def blocks(array: Array) -> Array:
+        padding = [(0, count * size - n)] + [(0, 0)] * (array.ndim - 1)
+        return jnp.pad(array, padding, mode="edge").reshape(count, size, *array.shape[1:])
 
-@jit(static_argnums=0)
-def _kernel_among(feature_map: FeatureMap, basis: Basis, X: Any, X2: Any) -> jax.Array:
-    return residual_kernel(feature_map, basis, X, X2)
-
-
-def _blocks(positions: np.ndarray, size: int) -> list[np.ndarray]:
-    """So many positions at a time; the last block repeats the last one."""
-    return [positions[np.minimum(np.arange(i, i + size), len(positions) - 1)] for i in range(0, len(positions), size)]
+    found = jax.lax.map(lambda block: function(*block), tuple(map(blocks, arrays)))
+    return jax.tree.map(lambda part: part.reshape(count * size, *part.shape[2:])[:n], found)

@@ -6,7 +6,6 @@ stay on their device have products of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -20,16 +19,6 @@ GRAM_ROWS = 4096
 
 def times_lower(rows: np.ndarray, triangle: np.ndarray) -> np.ndarray:
     """`rows triangle` (n, m) for a lower triangular matrix (m, m), in the precision of the rows."""
-    return _by_blocks(rows, triangle, lambda first, last: slice(first, None))
-
-
-def times_upper(rows: np.ndarray, triangle: np.ndarray) -> np.ndarray:
-    """`rows triangle` (n, m) for an upper triangular matrix (m, m), in the precision of the rows."""
-    return _by_blocks(rows, triangle, lambda first, last: slice(0, last))
-
-
-def _by_blocks(rows: np.ndarray, triangle: np.ndarray, filled: Callable[[int, int], slice]) -> np.ndarray:
-    """A product with a matrix whose columns `first` up to `last` are zero outside of the rows that are `filled`."""
     n, m = rows.shape
     triangle = np.asarray(triangle, rows.dtype)
     out = np.empty((n, m), rows.dtype)
@@ -37,8 +26,7 @@ def _by_blocks(rows: np.ndarray, triangle: np.ndarray, filled: Callable[[int, in
         part = slice(start, start + ROWS)
         for first in range(0, m, COLUMNS):
             block = slice(first, first + COLUMNS)
-            inner = filled(first, first + COLUMNS)
-            np.matmul(rows[part, inner], triangle[inner, block], out=out[part, block])
+            np.matmul(rows[part, first:], triangle[first:, block], out=out[part, block])
     return out
 
 
@@ -60,6 +48,12 @@ def compiled_times_upper(rows: Any, triangle: Any) -> Any:
     starts = range(0, triangle.shape[1], COLUMNS)
     parts = [rows[:, : i + COLUMNS] @ triangle[: i + COLUMNS, i : i + COLUMNS] for i in starts]
     return jnp.concatenate(parts, axis=-1)
+
+
+def compiled_times_lower(rows: Any, triangle: Any) -> Any:
+    """`rows triangle` (n, m) for a lower triangular matrix (m, m), inside compiled functions."""
+    starts = range(0, triangle.shape[1], COLUMNS)
+    return jnp.concatenate([rows[:, i:] @ triangle[i:, i : i + COLUMNS] for i in starts], axis=-1)
 
 
 def compiled_squares_lower(rows: Any, triangle: Any) -> Any:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.bags import Bags
-from vbagg.chunks import Chunk, make_chunks, residual_modes
+from vbagg.chunks import ONCE, TRIES, Chunk, make_chunks, residual_modes
 from vbagg.conditioning import BagState, Moments, condition, moments, observe, within_bags
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import Basis, compiled_basis
@@ -94,8 +94,9 @@ class Plan:
         if member.single not in self._chunks:
             precision = np.float32 if member.single else np.float64
             y = np.zeros(len(self.ready))
+            size: dict[str, Any] = {"max_elements": ONCE, "tries": TRIES}
             self._chunks[member.single] = make_chunks(
-                self.ready, y, {}, self.known, precision=precision, **self._options
+                self.ready, y, {}, self.known, precision=precision, **size, **self._options
             )
         return self._chunks[member.single]
 
