@@ -20,6 +20,7 @@ import scipy.linalg
 from vbagg.chunks import Groups
 from vbagg.compiling import jit
 from vbagg.kernels import Kernel, Linear
+from vbagg.triangular import compiled_times_lower
 
 Array = Any  # NumPy before a compiled function, JAX inside
 JITTER = 1e-8
@@ -106,6 +107,42 @@ def features(
         for part, inverse in zip(feature_parts(feature_map, basis, X), part_inverses(feature_map, basis), strict=True)
     ]
     return jnp.concatenate(columns, axis=-1)
+
+
+def known_features(feature_map: FeatureMap, basis: Basis, X: Array, A: Array) -> Array:
+    """Features whose values `A` are known, for the sake of their slopes in the basis."""
+    columns, at = [], 0
+    for part, inverse in zip(feature_parts(feature_map, basis, X), part_inverses(feature_map, basis), strict=True):
+        own = A[..., at : at + part.shape[-1]]
+        columns.append(part.astype(A.dtype) if inverse is None else _known_product(part, inverse, own))
+        at += part.shape[-1]
+    return jnp.concatenate(columns, axis=-1)
+
+
+@jax.custom_vjp
+def _known_product(part: Array, inverse: Array, value: Array) -> Array:
+    """The value of `part inverse^T`, whose precision may be lower than theirs."""
+    return value
+
+
+def _known_product_forward(part: Array, inverse: Array, value: Array) -> tuple[Array, tuple[Array, Array]]:
+    return value, (inverse.astype(part.dtype), value)
+
+
+def _known_product_backward(known: tuple[Array, Array], slope: Array) -> tuple[Array, Array, None]:
+    """Slopes in the factors; that in the inverse is `(slope^T value) L^T`.
+
+    The product with values is well scaled, so that its precision may be theirs. That with `inverse` has large terms
+    that cancel.
+    """
+    inverse, value = known
+    of_rows = compiled_times_lower(slope.astype(inverse.dtype), inverse)
+    product = (slope.T @ value).astype(jnp.float64)
+    of_inverse = jax.scipy.linalg.solve_triangular(inverse.astype(jnp.float64), product.T, lower=True).T
+    return of_rows, of_inverse, None
+
+
+_known_product.defvjp(_known_product_forward, _known_product_backward)
 
 
 def feature_parts(feature_map: FeatureMap, basis: Basis, X: Array) -> list[Array]:

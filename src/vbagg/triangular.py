@@ -14,6 +14,8 @@ import numpy as np
 
 COLUMNS, ROWS = 128, 1024
 """Of a block: zeros above the diagonal are left out by columns, and what is read again stays near the processor."""
+NARROW = 64
+"""Columns of a block of a product of which a triangle is wanted."""
 GRAM_ROWS = 4096
 """Rows that are weighted at a time."""
 
@@ -42,6 +44,19 @@ def _by_blocks(rows: np.ndarray, triangle: np.ndarray, filled: Callable[[int, in
     return out
 
 
+def lower_product(left: np.ndarray, lower: np.ndarray) -> np.ndarray:
+    """Entries on and below the diagonal of the product of two square matrices, the second lower triangular.
+
+    Above the diagonal it is zero but for some entries that mean nothing.
+    """
+    m = len(lower)
+    out = np.zeros((m, m))
+    for first in range(0, m, NARROW):
+        below, block = slice(first, None), slice(first, first + NARROW)
+        np.matmul(left[below, below], lower[below, block], out=out[below, block])
+    return out
+
+
 def weighted_gram(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """`rows^T diag(weight) rows` (m, m) in float64, for weights of either sign."""
     total = np.zeros((rows.shape[1], rows.shape[1]))
@@ -60,6 +75,12 @@ def compiled_times_upper(rows: Any, triangle: Any) -> Any:
     starts = range(0, triangle.shape[1], COLUMNS)
     parts = [rows[:, : i + COLUMNS] @ triangle[: i + COLUMNS, i : i + COLUMNS] for i in starts]
     return jnp.concatenate(parts, axis=-1)
+
+
+def compiled_times_lower(rows: Any, triangle: Any) -> Any:
+    """`rows triangle` (n, m) for a lower triangular matrix (m, m), inside compiled functions."""
+    starts = range(0, triangle.shape[1], COLUMNS)
+    return jnp.concatenate([rows[:, i:] @ triangle[i:, i : i + COLUMNS] for i in starts], axis=-1)
 
 
 def compiled_squares_lower(rows: Any, triangle: Any) -> Any:
