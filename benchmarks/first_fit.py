@@ -6,8 +6,8 @@
 The swiss roll of 150 bags with both links; malaria in the districts of Madagascar and crime in 982 areas of London
 (both need the data folder); four fifths of the districts of the simulated country that `vbagg demo` is about. Each pair
 of fits runs in a process of its own; importing the package and making the data are not counted. With `--against`, the
-package as it was at that commit is timed in turn with the present one. Medians of the repeats, and the least of them: on a
-shared machine it tells most. Functions that are compiled already are taken from the cache unless `VBAGG_CACHE=off`.
+package as it was at that commit is timed in turn with the present one. Medians of the repeats, and the least of them,
+which tells most on a shared machine. Compiled functions are taken from the cache unless `VBAGG_CACHE=off`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from common import machine, source_of, timed, write_json
-
 
 CASES = ("swiss square", "swiss exp", "madagascar", "country", "london")
 

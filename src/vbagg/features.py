@@ -125,21 +125,20 @@ def _known_product(part: Array, inverse: Array, value: Array) -> Array:
     return value
 
 
-def _known_product_forward(part: Array, inverse: Array, value: Array) -> tuple[Array, tuple[Array, Array]]:
-    return value, (inverse.astype(part.dtype), value)
+def _known_product_forward(part: Array, inverse: Array, value: Array) -> tuple[Array, tuple[Array, ...]]:
+    return value, (inverse.astype(part.dtype), inverse, value)
 
 
-def _known_product_backward(known: tuple[Array, Array], slope: Array) -> tuple[Array, Array, None]:
+def _known_product_backward(known: tuple[Array, ...], slope: Array) -> tuple[Array, Array, None]:
     """Slopes in the factors; that in the inverse is `(slope^T value) L^T`.
 
     The product with values is well scaled, so that its precision may be theirs. That with `inverse` has large terms
     that cancel.
     """
-    inverse, value = known
-    of_rows = compiled_times_lower(slope.astype(inverse.dtype), inverse)
-    product = (slope.T @ value).astype(jnp.float64)
-    of_inverse = jax.scipy.linalg.solve_triangular(inverse.astype(jnp.float64), product.T, lower=True).T
-    return of_rows, of_inverse, None
+    rounded, inverse, value = known
+    of_rows = compiled_times_lower(slope.astype(rounded.dtype), rounded)
+    product = (slope.T @ value).astype(inverse.dtype)
+    return of_rows, jax.scipy.linalg.solve_triangular(inverse, product.T, lower=True).T, None
 
 
 _known_product.defvjp(_known_product_forward, _known_product_backward)
