@@ -1,6 +1,9 @@
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from vbagg import triangular
 from vbagg.chunks import Groups
 from vbagg.features import (
     FeatureMap,
@@ -8,6 +11,7 @@ from vbagg.features import (
     combine_features,
     feature_count,
     features,
+    known_features,
     leave_residual,
     make_basis,
     needed_jitter,
@@ -39,6 +43,25 @@ def test_combined_features_are_the_product_with_the_weights(x64, additive, rng):
     np.testing.assert_allclose(
         combine_features(feature_map, basis, X, v), features(feature_map, basis, X) @ v, rtol=1e-9
     )
+
+
+def test_known_features_have_the_slopes_of_those_worked_out(x64, additive, rng, monkeypatch):
+    """Through all that the basis is made of; values may be in single precision."""
+    monkeypatch.setattr(triangular, "COLUMNS", 3)
+    feature_map, landmarks, _, moved = additive
+    X, weight = rng.normal(size=(11, 3)), rng.normal(size=(11, feature_count(landmarks, feature_map)))
+    values = np.asarray(features(feature_map, make_basis(feature_map, moved, landmarks, JITTER), X), np.float32)
+
+    def slopes(of):
+        def total(params, landmarks):
+            return jnp.sum(weight * jnp.sin(of(make_basis(feature_map, params, landmarks, JITTER))))
+
+        return jax.tree.leaves(jax.grad(total, argnums=(0, 1))(moved, landmarks))
+
+    known = slopes(lambda basis: known_features(feature_map, basis, X, values))
+    for own, expected in zip(known, slopes(lambda basis: features(feature_map, basis, X)), strict=True):
+        assert np.abs(expected).max() > 1e-2
+        np.testing.assert_allclose(own, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_carried_weights_keep_values_at_landmarks_and_slopes(x64, additive, rng):

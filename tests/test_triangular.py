@@ -8,6 +8,7 @@ from vbagg.triangular import (
     compiled_squares_lower,
     compiled_times_lower,
     compiled_times_upper,
+    lower_product,
     times_lower,
     weighted_gram,
 )
@@ -15,7 +16,7 @@ from vbagg.triangular import (
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    for name, size in (("COLUMNS", 4), ("ROWS", 5), ("GRAM_ROWS", 3)):
+    for name, size in (("COLUMNS", 4), ("ROWS", 5), ("NARROW", 4), ("GRAM_ROWS", 3)):
         monkeypatch.setattr(triangular, name, size)
 
 
@@ -40,3 +41,10 @@ def test_compiled_products(small_blocks, x64, rng, shape):
     np.testing.assert_allclose(compiled_times_upper(rows, triangle.T), rows @ triangle.T, atol=1e-13)
     np.testing.assert_allclose(compiled_times_lower(rows, triangle), rows @ triangle, atol=1e-13)
     np.testing.assert_allclose(compiled_squares_lower(rows, triangle), np.sum((rows @ triangle) ** 2, 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("m", [1, 4, 11])
+def test_lower_triangle_of_a_product(small_blocks, rng, m):
+    whole, triangle = rng.normal(size=(m, m)), np.tril(rng.normal(size=(m, m)))
+    np.testing.assert_allclose(np.tril(lower_product(whole, triangle)), np.tril(whole @ triangle), atol=1e-13)
+    np.testing.assert_allclose(lower_product(np.tril(whole), triangle), np.tril(whole) @ triangle, atol=1e-13)

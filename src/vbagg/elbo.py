@@ -82,13 +82,16 @@ def kl_divergence(mu: Array, factor: Array) -> Array:
     return 0.5 * (jnp.sum(factor**2) + mu @ mu - len(mu) - log_det)
 
 
-def stage(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool) -> Staged:
-    """Features of a chunk for given kernel parameters, collapsed to bag sums on demand."""
+def stage(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool, known: Array | None = None) -> Staged:
+    """Features of a chunk for given kernel parameters, collapsed to bag sums on demand.
+
+    Those that are `known` already are taken over, for the sake of their slopes.
+    """
     moments: Pixels | Collapsed
     if collapse:
         moments = stage_collapsed(spec.feature_map, basis, chunk, quadratic=spec.link.bag_sums == "quadratic")
     else:
-        moments = stage_pixels(spec.feature_map, basis, chunk, pairs=spec.approximation != "bound")
+        moments = stage_pixels(spec.feature_map, basis, chunk, spec.approximation != "bound", known)
     return Staged(moments, chunk.y, chunk.facts, chunk.valid, chunk.residual_scale)
 
 

@@ -20,6 +20,7 @@ import scipy.linalg
 from vbagg.chunks import Groups
 from vbagg.compiling import jit
 from vbagg.kernels import Kernel, Linear
+from vbagg.triangular import compiled_times_lower
 
 Array = Any  # NumPy before a compiled function, JAX inside
 JITTER = 1e-8
@@ -101,15 +102,63 @@ def features(
     feature_map: FeatureMap, basis: Basis, X: Array, times: Callable[[Array, Array], Array] = jnp.matmul
 ) -> Array:
     """Feature columns `A` (n, m) of the rows of X, in their precision; `times` multiplies by upper triangles."""
-    columns = [jnp.full((*X.shape[:-1], 1), feature_map.mean_sd, dtype=X.dtype)]
-    for component, params, Z, inverse in zip(
-        feature_map.components, basis.kernel, basis.landmarks, basis.inverse_factor, strict=True
-    ):
-        if isinstance(component, Linear):
-            columns.append(component.features(params, X))
-        elif component.needs_landmarks:
-            columns.append(times(component.matrix(params, X, Z.astype(X.dtype)), inverse.T.astype(X.dtype)))
+    columns = [
+        part if inverse is None else times(part, inverse.T.astype(X.dtype))
+        for part, inverse in zip(feature_parts(feature_map, basis, X), part_inverses(feature_map, basis), strict=True)
+    ]
     return jnp.concatenate(columns, axis=-1)
+
+
+def known_features(feature_map: FeatureMap, basis: Basis, X: Array, A: Array) -> Array:
+    """Features whose values `A` are known, for the sake of their slopes in the basis."""
+    columns, at = [], 0
+    for part, inverse in zip(feature_parts(feature_map, basis, X), part_inverses(feature_map, basis), strict=True):
+        own = A[..., at : at + part.shape[-1]]
+        columns.append(part.astype(A.dtype) if inverse is None else _known_product(part, inverse, own))
+        at += part.shape[-1]
+    return jnp.concatenate(columns, axis=-1)
+
+
+@jax.custom_vjp
+def _known_product(part: Array, inverse: Array, value: Array) -> Array:
+    """The value of `part inverse^T`, whose precision may be lower than theirs."""
+    return value
+
+
+def _known_product_forward(part: Array, inverse: Array, value: Array) -> tuple[Array, tuple[Array, ...]]:
+    return value, (inverse.astype(part.dtype), inverse, value)
+
+
+def _known_product_backward(known: tuple[Array, ...], slope: Array) -> tuple[Array, Array, None]:
+    """Slopes in the factors; that in the inverse is `(slope^T value) L^T`.
+
+    The product with values is well scaled, so that its precision may be theirs. That with `inverse` has large terms
+    that cancel.
+    """
+    rounded, inverse, value = known
+    of_rows = compiled_times_lower(slope.astype(rounded.dtype), rounded)
+    product = (slope.T @ value).astype(inverse.dtype)
+    return of_rows, jax.scipy.linalg.solve_triangular(inverse, product.T, lower=True).T, None
+
+
+_known_product.defvjp(_known_product_forward, _known_product_backward)
+
+
+def feature_parts(feature_map: FeatureMap, basis: Basis, X: Array) -> list[Array]:
+    """Blocks of columns of `A` before those of landmarks are multiplied by the transposes of `part_inverses`."""
+    parts = [jnp.full((*X.shape[:-1], 1), feature_map.mean_sd, dtype=X.dtype)]
+    for component, params, Z in zip(feature_map.components, basis.kernel, basis.landmarks, strict=True):
+        if isinstance(component, Linear):
+            parts.append(component.features(params, X))
+        elif component.needs_landmarks:
+            parts.append(component.matrix(params, X, Z.astype(X.dtype)))
+    return parts
+
+
+def part_inverses(feature_map: FeatureMap, basis: Basis) -> list[Array | None]:
+    """Inverse factor of each of the `feature_parts`; None where its columns are those of `A`."""
+    pairs = zip(feature_map.components, basis.inverse_factor, strict=True)
+    return [None, *(inverse for component, inverse in pairs if component.exact_features or component.needs_landmarks)]
 
 
 def combine_features(feature_map: FeatureMap, basis: Basis, X: Array, v: Array) -> Array:

@@ -15,6 +15,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 
+from vbagg.kmeans import kmeans_seeds
 from vbagg.landmarks import MAX_ROWS, merge_rows, thin_rows
 
 LANDMARKS = 100
@@ -93,10 +94,8 @@ def _paths(
     nodes: np.ndarray, share: np.ndarray, neighbours: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lengths of the shortest paths (l, p) from each landmark to each node, and which nodes are landmarks."""
-    from sklearn.cluster import kmeans_plusplus
-
     number, seed = min(LANDMARKS, len(nodes)), int(rng.integers(2**31))
-    _, landmarks = kmeans_plusplus(nodes, number, sample_weight=share, random_state=seed)
+    landmarks = kmeans_seeds(nodes, share, number, seed)
     return dijkstra(neighbour_graph(nodes, neighbours), directed=False, indices=landmarks), landmarks
 
 

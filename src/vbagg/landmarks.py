@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from vbagg.kmeans import kmeans_centres, kmeans_seeds
 from vbagg.ordering import sorted_rows
 
 if TYPE_CHECKING:
@@ -117,9 +118,9 @@ def choose_landmarks(
     if method == "variance":
         chosen = rows[_greedy_variance(rows, number, kernel, log_params)]
     else:
-        chosen = _kmeans_seeds(rows, importance, number, rng)
+        chosen = rows[kmeans_seeds(rows, importance, number, int(rng.integers(2**31)))]
         if method == "kmeans":
-            chosen = _kmeans_centres(rows, importance, chosen)
+            chosen = kmeans_centres(rows, importance, chosen)
     return np.unique(chosen, axis=0)
 
 
@@ -188,22 +189,6 @@ def representatives(X: np.ndarray, weight: np.ndarray, bag: np.ndarray) -> np.nd
 def _medoid(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     mean = (weight / weight.sum()) @ rows
     return rows[np.argmin(np.sum((rows - mean) ** 2, axis=1))]
-
-
-def _kmeans_seeds(rows: np.ndarray, weight: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
-    from sklearn.cluster import kmeans_plusplus
-
-    seed = int(rng.integers(2**31))
-    seeds, _ = kmeans_plusplus(rows, number, sample_weight=weight, random_state=seed)
-    return seeds
-
-
-def _kmeans_centres(rows: np.ndarray, weight: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):  # threads add up their parts in any order
-        return KMeans(len(seeds), init=seeds, n_init=1).fit(rows, sample_weight=weight).cluster_centers_
 
 
 def _greedy_variance(rows: np.ndarray, number: int, kernel: Kernel | None, log_params: LogParameters) -> list[int]:

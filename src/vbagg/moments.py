@@ -25,7 +25,15 @@ import jax
 import jax.numpy as jnp
 
 from vbagg.chunks import Chunk, Groups, Tiles
-from vbagg.features import Basis, FeatureMap, features, own_residual, residual_block, residual_diagonal
+from vbagg.features import (
+    Basis,
+    FeatureMap,
+    features,
+    known_features,
+    own_residual,
+    residual_block,
+    residual_diagonal,
+)
 from vbagg.links import Link
 
 Array = jax.Array
@@ -137,11 +145,16 @@ def take(values: Array, of: Chunk | Pixels) -> Array:
     return values.reshape(t * n, *values.shape[2:])[first[:, None] * n + of.drawn]
 
 
-def _bag_features(feature_map: FeatureMap, basis: Basis, chunk: Chunk) -> tuple[Array, Array, Array]:
+def _bag_features(
+    feature_map: FeatureMap, basis: Basis, chunk: Chunk, known: Array | None = None
+) -> tuple[Array, Array, Array]:
     """Features, `R_ii` of single individuals, and `R_ij` averaged over those that a row stands for."""
     t, n, d = chunk.X.shape
     X = chunk.X.reshape(t * n, d)
-    A = features(feature_map, basis, X)
+    if known is None:
+        A = features(feature_map, basis, X)
+    else:
+        A = known_features(feature_map, basis, X, known.reshape(t * n, -1)).astype(X.dtype)
     own = diagonal = residual_diagonal(feature_map, basis, X, A)
     if chunk.groups is not None:
         share, deviation = (part.astype(X.dtype) for part in (chunk.groups.share, chunk.groups.deviation))
@@ -164,9 +177,14 @@ def _pair_residuals(
     return R.astype(FAST)
 
 
-def stage_pixels(feature_map: FeatureMap, basis: Basis, chunk: Chunk, pairs: bool = True) -> Pixels:
-    """Features and residuals of a chunk; without `pairs` only what single individuals need."""
-    A, diagonal, own = _bag_features(feature_map, basis, chunk)
+def stage_pixels(
+    feature_map: FeatureMap, basis: Basis, chunk: Chunk, pairs: bool = True, known: Array | None = None
+) -> Pixels:
+    """Features and residuals of a chunk; without `pairs` only what single individuals need.
+
+    Where only slopes in the basis are asked for, features (t, n, m) that are `known` are not worked out again.
+    """
+    A, diagonal, own = _bag_features(feature_map, basis, chunk, known)
     residual = chunk.residual if pairs else "diagonal"
     return Pixels(
         A.astype(FAST),

@@ -13,6 +13,8 @@ import numpy as np
 
 COLUMNS, ROWS = 128, 1024
 """Of a block: zeros above the diagonal are left out by columns, and what is read again stays near the processor."""
+NARROW = 64
+"""Columns of a block of a product of which a triangle is wanted."""
 GRAM_ROWS = 4096
 """Rows that are weighted at a time."""
 
@@ -27,6 +29,19 @@ def times_lower(rows: np.ndarray, triangle: np.ndarray) -> np.ndarray:
         for first in range(0, m, COLUMNS):
             block = slice(first, first + COLUMNS)
             np.matmul(rows[part, first:], triangle[first:, block], out=out[part, block])
+    return out
+
+
+def lower_product(left: np.ndarray, lower: np.ndarray) -> np.ndarray:
+    """Entries on and below the diagonal of the product of two square matrices, the second lower triangular.
+
+    Above the diagonal it is zero but for some entries that mean nothing.
+    """
+    m = len(lower)
+    out = np.zeros((m, m))
+    for first in range(0, m, NARROW):
+        below, block = slice(first, None), slice(first, first + NARROW)
+        np.matmul(left[below, below], lower[below, block], out=out[below, block])
     return out
 
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import vbagg
-from vbagg.inference import Problem
+from vbagg.inference import Problem, averaging
 from vbagg.inference.averaging import MEMBERS, MORE_MEMBERS, _by_effect, _effects, _gaussian, _root, _spread_out, signs
-from vbagg.inference.profile import Point
+from vbagg.inference.profile import Point, Profile
 from vbagg.kernels import RBF, White
 from vbagg.row_rates import Members, row_marginals
 
@@ -128,6 +128,27 @@ def test_little_work_is_averaged_over_more_members(small, monkeypatch):
     assert model.status_.points > MEMBERS or len(model.parameters_) < MEMBERS
     monkeypatch.setattr("vbagg.inference.averaging.LITTLE", 0.0)
     assert vbagg.VBAgg("poisson", landmarks=8).fit(bags, y).status_.points <= MEMBERS
+
+
+def test_a_centre_that_is_far_off_ends_the_average_at_once(small, monkeypatch):
+    """No point around it comes near the optimum: three of one direction and the centre itself are looked at."""
+    bags, y = small
+    seen, call = [], Profile.__call__
+    far = averaging._gaussian
+
+    def shifted(centre, spread, design, tried):
+        seen.clear()
+        return centre + 4.0, far(centre, spread, design, tried)[1] / 10
+
+    def counted(self, x, *options, **named):
+        seen.append(x)
+        return call(self, x, *options, **named)
+
+    monkeypatch.setattr(averaging, "_gaussian", shifted)
+    monkeypatch.setattr(Profile, "__call__", counted)
+    model = vbagg.VBAgg("poisson", landmarks=8).fit(bags, y)
+    assert len(seen) == len(averaging.SHARES) + 1
+    assert any("at their best values" in note for note in model.status_.notes)
 
 
 def test_averages_are_wider_and_say_how_even_they_are(small):

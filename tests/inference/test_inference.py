@@ -10,7 +10,7 @@ import vbagg
 from vbagg.bags import Bags
 from vbagg.elbo import Parameters, Spec
 from vbagg.errors import ConvergenceWarning
-from vbagg.inference import Adam, Gaussian, Inference, Newton, Problem, get_inference
+from vbagg.inference import Adam, Gaussian, Inference, Newton, Problem, get_inference, passes
 from vbagg.inference import newton as newton_module
 from vbagg.inference.adam import last_rise, merge_chunks
 from vbagg.inference.averaging import signs
@@ -263,6 +263,41 @@ def test_parameter_slopes_are_those_of_the_maximised_elbo(x64, solved, name):
     assert (np.abs(slopes) > 4e-3).sum() > 8
 
 
+@each_case
+def test_pieces_of_a_chunk_add_up(x64, solved, name, monkeypatch):
+    """Features, terms and all slopes are those of the whole chunk, whose bags are cut into runs."""
+    problem, staged, solution = solved[name]
+
+    def everything():
+        jax.clear_caches()
+        again = Problem.here(problem.spec, problem.chunks, staged.parameters.landmarks, 1e9)
+        again = again.at(staged.parameters, staged.jitter)
+        found = again.evaluate(solution.q)
+        return (*found, *jax.tree.leaves(again.parameter_slopes(solution.q)))
+
+    whole, cut = everything(), []
+    assert max(passes._pieces(chunk, 7) for chunk in problem.chunks) == 1
+    monkeypatch.setattr(passes, "LITTLE_ROOM", 30.0)
+    assert max(passes._pieces(chunk, 7) for chunk in problem.chunks) > 1
+    cut = everything()
+    for own, expected in zip(cut, whole, strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-5, atol=1e-5)
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_slopes_are_the_same_with_features_that_are_kept(x64, solved, kept):
+    problem, staged, solution = solved["negative_binomial-exp"]
+    expected = jax.tree.leaves(staged.parameter_slopes(solution.q))
+    again = Problem.here(problem.spec, problem.chunks, staged.parameters.landmarks, 1e9 if kept else 0.0)
+    again = again.at(staged.parameters, staged.jitter)
+    again.evaluate(solution.q)
+    sums, setting = again.problem.sums.objects[0], again.setting
+    assert [sums._kept_features(setting, i) is not None for i in range(len(sums.chunks))] == [kept] * len(sums.chunks)
+    for own, other in zip(jax.tree.leaves(again.parameter_slopes(solution.q)), expected, strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-5)
+
+
 def test_solve_reports_parameters_that_overflow(x64, solved):
     """A trial step of the search may try any variance: the answer must be a bad value, not an error."""
     problem, staged, _ = solved["negative_binomial-exp"]
@@ -302,7 +337,7 @@ def test_the_mode_is_sought_from_the_better_start():
             return super().gauss_newton(v)
 
     laplace_start(Watched(5.0), [np.full(2, 4.0), np.full(2, 2.0)])
-    assert tried[:3] == [4.0, 2.0, 2.0]
+    assert tried[:3] == [4.0, 2.0, 1.0]  # where the mode is; no start is looked at twice
 
 
 def test_a_mode_that_cannot_be_found_leaves_the_prior():

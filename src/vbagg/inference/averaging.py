@@ -100,6 +100,9 @@ def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPri
                 log_weights.append(min(surplus, LARGEST_SURPLUS))
                 members.append(_member(profile.problem, fit, origin, point))
                 break
+        else:
+            if number == 0 and profile(centre, PRECISION, slope=False).value < origin.value + LEAST_SURPLUS:
+                break  # no point around such a centre comes near
     if not members:
         return Average([(1.0, fit)], 1.0, 1, "the posterior of the weights was found at none of the other values")
     raw = _weights(np.array(log_weights))

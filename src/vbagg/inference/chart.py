@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 import scipy.linalg
 
 from vbagg.inference.gaussian import Gaussian
+from vbagg.triangular import lower_product
 
 MEMORY = 20
 """Past moves whose curvature is remembered."""
@@ -23,33 +24,40 @@ class Chart:
 
     origin: Gaussian
 
-    @cached_property
-    def _entries(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.tril_indices(len(self.origin.mu))
-
-    @cached_property
-    def _unit(self) -> np.ndarray:
-        rows, columns = self._entries
-        return np.where(rows == columns, np.sqrt(0.5), 1.0)
+    @property
+    def centre(self) -> np.ndarray:
+        """Coordinates of the origin."""
+        _, unit = _triangle(len(self.origin.mu))
+        return np.concatenate([np.zeros(len(self.origin.mu)), np.where(unit < 1, 1 / unit, 0.0)])
 
     def vector(self, q: Gaussian) -> np.ndarray:
         """Coordinates of a Gaussian."""
         C = self.origin.factor
         u = scipy.linalg.solve_triangular(C, q.mu - self.origin.mu, lower=True)
         L = scipy.linalg.solve_triangular(C, q.factor, lower=True)
-        return np.concatenate([u, L[self._entries] / self._unit])
+        entries, unit = _triangle(len(u))
+        return np.concatenate([u, np.ravel(L)[entries] / unit])
 
     def gaussian(self, z: np.ndarray) -> Gaussian:
         """The Gaussian with these coordinates; not one if the diagonal is not positive."""
         m, C = len(self.origin.mu), self.origin.factor
+        entries, unit = _triangle(m)
         L = np.zeros((m, m))
-        L[self._entries] = z[m:] * self._unit
-        return Gaussian(self.origin.mu + C @ z[:m], C @ L)
+        L.ravel()[entries] = z[m:] * unit
+        return Gaussian(self.origin.mu + C @ z[:m], lower_product(C, L))
 
     def slope(self, d_mu: np.ndarray, d_factor: np.ndarray) -> np.ndarray:
         """Gradient in the coordinates from that in mean and factor."""
         C = self.origin.factor
-        return np.concatenate([C.T @ d_mu, (C.T @ d_factor)[self._entries] * self._unit])
+        entries, unit = _triangle(len(d_mu))
+        return np.concatenate([C.T @ d_mu, np.ravel(lower_product(C.T, d_factor))[entries] * unit])
+
+
+@lru_cache(maxsize=4)
+def _triangle(m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the entries of a lower triangular matrix (m, m), and their units."""
+    rows, columns = np.tril_indices(m)
+    return rows * m + columns, np.where(rows == columns, np.sqrt(0.5), 1.0)
 
 
 @dataclass(frozen=True)

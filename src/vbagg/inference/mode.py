@@ -18,29 +18,30 @@ CLOSE = 1e-4
 
 def laplace_start(problem: StagedProblem, starts: Sequence[np.ndarray], max_steps: int = 30) -> Gaussian:
     """Mode of the weights by damped Gauss-Newton and the curvature there, from the best start or else from zero."""
+    found = [problem.gauss_newton(v) for v in starts]
+    best = int(np.argmax([value if np.isfinite(value) else -np.inf for value, _, _ in found]))
     zero = np.zeros_like(starts[0])
-    best = starts[0]
-    if len(starts) > 1:
-        values = [problem.gauss_newton(v)[0] for v in starts]
-        best = starts[int(np.argmax(np.where(np.isfinite(values), values, -np.inf)))]
-    for v in (best, zero):
+    for v, known in ((starts[best], found[best]), (zero, None)):
         try:
-            return _climb(problem, v, max_steps)
+            return _climb(problem, v, known or problem.gauss_newton(v), max_steps)
         except np.linalg.LinAlgError:
             continue
     return Gaussian(zero, np.eye(len(zero)))
 
 
-def _climb(problem: StagedProblem, v: np.ndarray, max_steps: int) -> Gaussian:
-    value, slope, precision = problem.gauss_newton(v)
+def _climb(
+    problem: StagedProblem, v: np.ndarray, found: tuple[float, np.ndarray, np.ndarray], max_steps: int
+) -> Gaussian:
+    """The mode from a start where value, slope and precision have been `found`."""
+    value, slope, precision = found
     if not np.isfinite(value):
         raise np.linalg.LinAlgError("the objective is not finite")
     for _ in range(max_steps):
         step = scipy.linalg.cho_solve(_cholesky(precision), slope)
-        found = backtrack(_attempt(problem, v, value, step), float(slope @ step), 1e-2, tries=11, shrink=1 / 3)
-        if found is None:
+        better = backtrack(_attempt(problem, v, value, step), float(slope @ step), 1e-2, tries=11, shrink=1 / 3)
+        if better is None:
             break
-        length, trial = found
+        length, trial = better
         v = v + length * step
         gain, (value, slope, precision) = trial[0] - value, trial
         if gain < CLOSE * max(abs(value), 100.0):

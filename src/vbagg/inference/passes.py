@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +12,48 @@ import jax.numpy as jnp
 from vbagg.chunks import Chunk
 from vbagg.compiling import jit
 from vbagg.elbo import PAPERS, Spec, Staged, data_term, expected_log_prob, stage, total_moments
-from vbagg.features import Basis, FeatureMap, make_basis
-from vbagg.moments import Latent, jacobian, moments_given_weights
+from vbagg.features import Basis, FeatureMap, feature_count, make_basis
+from vbagg.moments import Collapsed, Latent, jacobian, moments_given_weights
 
 Array = jax.Array
 
-compiled_stage = jit(static_argnames=("spec", "collapse"))(stage)
+LITTLE_ROOM = 1.5e5
+"""Features of individuals in a piece of a chunk that is worked on at a time. Slopes take some 15 arrays of them: few
+enough to stay near the processor, and for the C library to keep their memory for the next call. Beyond 32 MB it asks
+the system anew each time, which zeroes every page."""
+
+
+def _pieces(bags: Any, n_features: int) -> int:
+    """Into how many runs of as many bags a chunk, staged or not, is cut to be worked on one after the other."""
+    n_bags, wanted = len(bags.weight), bags.weight.size * n_features / LITTLE_ROOM
+    if bags.tiles is not None or wanted <= 1:
+        return 1
+    return next(number for number in range(1, n_bags + 1) if n_bags % number == 0 and number >= min(wanted, n_bags))
+
+
+def _summed(function: Callable[[Any], tuple[Any, Any]], bags: Any, pieces: int) -> tuple[Any, Any]:
+    """Sum of what a function gives first of each piece of arrays whose first axis is bags, and all that it gives then.
+
+    The latter are arrays whose first axis is bags, too.
+    """
+    if pieces == 1:
+        return function(bags)
+    cut = jax.tree.map(lambda values: values.reshape(pieces, -1, *values.shape[1:]), bags)
+
+    def add(total: Any, piece: Any) -> tuple[Any, Any]:
+        own, of_bags = function(piece)
+        return jax.tree.map(jnp.add, total, own), of_bags
+
+    shapes, _ = jax.eval_shape(function, jax.tree.map(lambda values: values[0], cut))
+    total, of_bags = jax.lax.scan(add, jax.tree.map(lambda of: jnp.zeros(of.shape, of.dtype), shapes), cut)
+    return total, jax.tree.map(lambda values: values.reshape(-1, *values.shape[2:]), of_bags)
+
+
+@jit(static_argnames=("spec", "collapse"))
+def compiled_stage(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool) -> Staged:
+    """`stage`, compiled."""
+    pieces = _pieces(chunk, feature_count(basis.landmarks, spec.feature_map))
+    return _summed(lambda piece: (None, stage(spec, basis, piece, collapse)), chunk, pieces)[1]
 
 
 @jit(static_argnames="spec")
@@ -25,12 +62,17 @@ def terms_and_slopes(
 ) -> tuple[tuple[Any, ...], Array]:
     """Slopes of the data term in mean, factor and latent values where these are known, and the term of each bag."""
 
-    def value(mu: Array, factor: Array, latent: Latent | None) -> tuple[Array, Array]:
+    def value(mu: Array, factor: Array, latent: Latent | None, staged: Staged) -> tuple[Array, Array]:
         within = staged if latent is None else replace(staged, moments=replace(staged.moments, latent=latent))
         terms = staged.valid * expected_log_prob(spec, p, within, mu, factor)
         return jnp.sum(terms), terms
 
-    return jax.grad(value, argnums=(0, 1, 2), has_aux=True)(mu, factor, getattr(staged.moments, "latent", None))
+    def slopes(staged: Staged) -> tuple[tuple[Any, ...], Array]:
+        latent = getattr(staged.moments, "latent", None)
+        return jax.grad(value, argnums=(0, 1, 2), has_aux=True)(mu, factor, latent, staged)
+
+    pieces = 1 if isinstance(staged.moments, Collapsed) else _pieces(staged.moments, len(mu))
+    return _summed(slopes, staged, pieces)
 
 
 @jit(static_argnames="spec")
@@ -82,15 +124,18 @@ def _fisher_information(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array
 
 @jit(static_argnames="spec")
 def basis_slopes(
-    spec: Spec, basis: Basis, p: dict[str, Any], chunk: Chunk, mu: Array, factor: Array
+    spec: Spec, basis: Basis, p: dict[str, Any], chunk: Chunk, mu: Array, factor: Array, known: Array | None = None
 ) -> tuple[Basis, dict[str, Array]]:
-    """Slopes of the data term in the basis and in the likelihood's parameters."""
+    """Slopes of the data term in the basis and in the likelihood's parameters, perhaps with `known` features."""
 
     # one pass: summing over individuals directly is cheaper than differentiating bag sums
-    def value(basis: Basis, p: dict[str, Any]) -> Array:
-        return data_term(spec, p, stage(spec, basis, chunk, False), mu, factor)
+    def slopes(piece: tuple[Chunk, Array | None]) -> tuple[Basis, dict[str, Array]]:
+        def value(basis: Basis, p: dict[str, Any]) -> Array:
+            return data_term(spec, p, stage(spec, basis, piece[0], False, piece[1]), mu, factor)
 
-    return jax.grad(value, argnums=(0, 1))(basis, p)
+        return jax.grad(value, argnums=(0, 1))(basis, p)
+
+    return _summed(lambda piece: (slopes(piece), None), (chunk, known), _pieces(chunk, len(mu)))[0]
 
 
 @jit(static_argnums=0)

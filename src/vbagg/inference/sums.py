@@ -161,7 +161,16 @@ class Sums:
     def basis_slopes(self, setting: Setting, q: Gaussian) -> Exact:
         """Slopes of the data term in the basis and in the likelihood's parameters."""
         p = setting.parameters.likelihood
-        return summed(passes.basis_slopes(self.spec, setting.basis, p, chunk, q.mu, q.factor) for chunk in self.chunks)
+
+        def slopes(chunk: Chunk, known: Any) -> Any:
+            return passes.basis_slopes(self.spec, setting.basis, p, chunk, q.mu, q.factor, known)
+
+        return summed(slopes(chunk, self._kept_features(setting, i)) for i, chunk in enumerate(self.chunks))
+
+    def _kept_features(self, setting: Setting, index: int) -> Any:
+        """Features of a staged chunk that is kept; None if it is not, or holds only bag sums."""
+        kept = self._kept.get(index) if setting.number == self._number else None
+        return getattr(kept.moments, "A", None) if kept is not None else None
 
     def _given_weights(self, setting: Setting, function: Any, v: np.ndarray) -> Exact:
         p = setting.parameters.likelihood

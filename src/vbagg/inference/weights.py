@@ -103,15 +103,14 @@ def _ascend(
     def hopeless(elbo: float, promise: float) -> bool:
         return elbo + HOPE * (1.0 + promise) < needed
 
-    problem = state.problem
-    noise = problem.problem.noise
+    noise = state.problem.problem.noise
     slack, steps = tolerance + noise, 0
     while steps < max_steps and state.promise > near and not hopeless(state.elbo, state.promise):
         closer = state.natural_step()
         if closer is None:
             break
         state, curvature, steps = closer, Curvature(), steps + 1
-    ascent = _Ascent(problem, Chart(state.q), state, curvature)
+    ascent = _Ascent(Chart(state.q), state, curvature)
     while steps < max_steps and not hopeless(ascent.state.elbo, ascent.promised):
         steps += 1
         if ascent.promised < slack or not ascent.step(noise):
@@ -171,15 +170,14 @@ class _State:
 
 @dataclass
 class _Ascent:
-    """Quasi-Newton steps in the coordinates of a chart."""
+    """Quasi-Newton steps in the coordinates of a chart, from its origin."""
 
-    problem: StagedProblem
     chart: Chart
     state: _State
     curvature: Curvature
 
     def __post_init__(self) -> None:
-        self.z = self.chart.vector(self.state.q)
+        self.z = self.chart.centre
         self._aim()
 
     def _aim(self) -> None:
