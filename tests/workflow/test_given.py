@@ -76,6 +76,46 @@ def test_polygons_are_what_their_files_are(files, tmp_path):
     assert len(read_polygons(given.words["to"][1])) == 3
 
 
+@pytest.mark.parametrize("index", [False, True])
+def test_tables_are_what_their_files_are(tmp_path, index):
+    table = pd.DataFrame({"name": ["D00", "D1"], "cases": [3, 4]})
+    given = Given.of({"totals": table.set_index("name") if index else table}, tmp_path / GIVEN)
+    given.write()
+    assert given.words["totals"] == tmp_path / GIVEN / "totals.parquet"
+    pd.testing.assert_frame_equal(pd.read_parquet(given.words["totals"]), table)
+    settings = from_words(given.words)
+    require_whole(settings)
+    before = plain(settings.data.totals)
+    changed = Given.of({"totals": table.assign(cases=[3, 5])}, tmp_path / GIVEN)
+    changed.write()
+    assert plain(from_words(changed.words).data.totals) != before
+    settings.data.totals.write_bytes(b"something else")
+    with pytest.raises(ValueError, match=r"totals\.parquet must be as `vbagg\.geo\.run` wrote it"):
+        require_whole(settings)
+
+
+def test_a_changed_table_makes_the_stages_anew(files, tmp_path):
+    frame().drop(columns="cases").to_file(files["districts"])
+    path, out = tmp_path / "counts.csv", tmp_path / "out"
+    counts = frame()[["name", "cases"]].iloc[::-1]
+
+    def prepared(totals):
+        words = {"polygons": files["districts"], "on": "name", "response": "cases", "population": files["population"]}
+        given = Given.of({**words, "totals": totals}, out / GIVEN)
+        with showing(False) as shown:
+            run = carry_out_stages(from_words(given.words), out, ["prepared"], False, shown, given=given)
+        return run.prepared().y(), (out / "prepared" / "stage.json").stat().st_mtime_ns
+
+    for give in (lambda table: table.to_csv(path, index=False) or path, lambda table: table):
+        y, when = prepared(give(counts))
+        assert y.to_dict() == dict(zip(counts["name"], counts["cases"], strict=True))
+        if give(counts) is not path:
+            assert prepared(give(counts))[1] == when
+        y, later = prepared(give(counts.assign(cases=2 * counts["cases"])))
+        assert later > when
+        assert y["D03"] == 122
+
+
 def test_what_is_there_is_not_written_again(tmp_path):
     given = Given.of({"polygons": frame()}, tmp_path / GIVEN)
     given.write()
@@ -149,6 +189,7 @@ def test_a_changed_file_of_an_object_is_refused(tmp_path):
     ("words", "told"),
     [
         ({"polygons": pd.DataFrame({"a": np.arange(1000)})}, "`polygons` must be the name of a file, or a GeoData"),
+        ({"totals": np.zeros((50, 50))}, r"`totals` must be .* or a pandas\.DataFrame; got ndarray\.$"),
         (
             {"population": frame()},
             r"`population` must be .* or an xarray\.DataArray; got GeoDataFrame\.$",

@@ -54,8 +54,12 @@ def examine(
     announce: Tell = lambda text: None,
     tell: Tell = lambda text: None,
     client: Any = None,
+    thorough: bool = True,
 ) -> tuple[Findings, Layout | None]:
-    """The same, with the layout of polygons and rasters that was judged: it is in a folder, for `prepare` to go on."""
+    """The same, with the layout of polygons and rasters that was judged: it is in a folder, for `prepare` to go on.
+
+    Unless it is to be `thorough`, errors that are known before rasters are read are the end of it.
+    """
     found = Gathered()
     facts: dict[str, Any] = {}
     if model is not None:
@@ -67,6 +71,8 @@ def examine(
     facts["polygons"] = polygon_facts(polygons)
     check_polygons(polygons, inputs.responses, "area" if data.population is None else "population", found)
     usable_trials = model is not None and check_trials(polygons, inputs.responses, model, found)
+    if not thorough and found.findings(facts).errors:
+        return found.findings(facts), None
     with kept_open():
         target = choose_target(inputs, polygons, data, found) if inputs.can_make_a_grid(data) else None
         if target is None or not check_size(target.overlay, inputs, model, found, announce, client):

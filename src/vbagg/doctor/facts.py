@@ -19,8 +19,10 @@ PER = 1000.0
 
 def polygon_facts(polygons: Polygons) -> dict[str, Any]:
     """Of the polygons alone."""
+    tables = sorted({polygons.file_of(name) for name in polygons.tables})
     return {
         "file": polygons.file,
+        **({"tables": tables} if tables else {}),
         "number": len(polygons),
         "id": polygons.id,
         "crs": crs_title(polygons.crs),

@@ -39,7 +39,7 @@ def check_trials(polygons: Polygons, responses: tuple[str, ...], model: Model, f
     likelihood = get_likelihood(model.likelihood)
     if not likelihood.needs_trials or model.trials is None:
         return False
-    frame, name, where = polygons.frame, model.trials, f"{polygons.file}, column {model.trials}"
+    frame, name, where = polygons.frame, model.trials, f"{polygons.file_of(model.trials)}, column {model.trials}"
     if name not in frame or name == "geometry":
         known = [column for column in frame.columns if column != "geometry"]
         text = f"{polygons.path} has no column {name!r} for the trials{did_you_mean(name, known)}"
@@ -47,7 +47,7 @@ def check_trials(polygons: Polygons, responses: tuple[str, ...], model: Model, f
         return False
     values = frame[name]
     if not is_numeric_dtype(values) or is_bool_dtype(values) or not np.isfinite(values).all():
-        text = f"{polygons.path}: the trials {name!r} must be a number for every polygon. Correct the column."
+        text = f"{polygons.path_of(name)}: the trials {name!r} must be a number for every polygon. Correct the column."
         found.add("error", "trials", text, where)
         return False
     trials, usable = values.to_numpy(dtype=np.float64), True
@@ -58,7 +58,7 @@ def check_trials(polygons: Polygons, responses: tuple[str, ...], model: Model, f
                 y = frame[response].to_numpy(dtype=np.float64)
                 likelihood.check_outputs(y, polygons.labels.tolist(), trials)
         except ValueError as error:
-            text = f"{polygons.path}: {error} Correct the columns {response!r} or {name!r}."
+            text = f"{polygons.path_of(name)}: {error} Correct the columns {response!r} or {name!r}."
             found.add("error", "trials", text, where)
             usable = False
     return usable

@@ -40,7 +40,7 @@ def check_folds(laid: Overlaid, validation: Validation, found: Gathered) -> None
 
 
 def _check_fold_column(polygons: Polygons, name: str, inhabited: NDArray[np.bool_], found: Gathered) -> None:
-    frame, where = polygons.frame, f"{polygons.file}, column {name}"
+    frame, where = polygons.frame, f"{polygons.file_of(name)}, column {name}"
     known = [str(column) for column in frame.columns if column != "geometry"]
     if name not in known:
         text = f"{polygons.path} has no column {name!r} for the folds{did_you_mean(name, known)}"
@@ -49,7 +49,7 @@ def _check_fold_column(polygons: Polygons, name: str, inhabited: NDArray[np.bool
     missing = polygons.labels[frame[name].isna().to_numpy() & inhabited].tolist()
     if missing:
         text = (
-            f"{polygons.path}: the column {name!r} must name a fold for every polygon; it is empty for "
+            f"{polygons.path_of(name)}: the column {name!r} must name a fold for every polygon; it is empty for "
             f"{some(missing)}. Fill it in."
         )
         found.add("error", "folds", text, where, missing)
@@ -58,7 +58,7 @@ def _check_fold_column(polygons: Polygons, name: str, inhabited: NDArray[np.bool
     left = int(inhabited.sum()) - max(sizes.values())
     if left < FEWEST_TO_FIT:
         text = (
-            f"{polygons.path}: every fold of {name!r} must leave {FEWEST_TO_FIT} polygons or more to fit to; "
+            f"{polygons.path_of(name)}: every fold of {name!r} must leave {FEWEST_TO_FIT} polygons or more to fit to; "
             f"fold {max(sizes, key=sizes.__getitem__)!r} leaves {left}. Divide the polygons into more folds."
         )
         found.add("error", "folds", text, where)

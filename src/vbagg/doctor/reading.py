@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import geopandas as gpd
 import numpy as np
 import shapely
 
@@ -16,7 +15,9 @@ from vbagg.doctor.findings import OF_BAD_INPUT, Gathered
 from vbagg.doctor.words import number
 from vbagg.geo.covariates import Covariate, clash, open_covariates, open_one
 from vbagg.geo.files import some
-from vbagg.geo.polygons import ROW_NUMBER, Polygons, flaws, free_name, read_frame, read_polygons
+from vbagg.geo.joining import joined_by
+from vbagg.geo.polygon_rows import PolygonRows, read_own_rows
+from vbagg.geo.polygons import ROW_NUMBER, Polygons, checked, flaws, free_name
 from vbagg.geo.rasters import Layer
 
 if TYPE_CHECKING:
@@ -72,40 +73,44 @@ def _polygons(data: Data, found: Gathered) -> tuple[Polygons | None, tuple[str, 
         text = "Polygons are missing. Name the file with `--polygons`, or `polygons` in [data]."
         found.add("error", "no-polygons", text, "settings")
         return None, ()
+    path, where, known = data.polygons, _name(data.polygons), len(found.found)
+    table = found.attempt("totals", "settings", lambda: joined_by(data.totals, data.on, data.sheet, data.unmatched))
+    wanted = (data.id, None if table is None else table.key)
+    own = found.attempt("polygon-file", where, lambda: read_own_rows(path, data.layer, wanted))
+    if own is None:
+        return None, ()
+    rows = own
+    if table is not None:
+        rows = found.attempt("totals", table.file, lambda: table.join(own, data.id)) or own
+    responses = data.response
+    if len(found.found) > known:  # there may be no column without the table
+        responses = tuple(name for name in responses if name in rows.frame)
     try:
-        return read_polygons(data.polygons, data.id, data.layer, data.response), data.response
+        return checked(rows, data.id, responses), responses
     except OF_BAD_INPUT as error:
-        whole = str(error)
-    path, where, known = str(data.polygons), _name(data.polygons), len(found.found)
-    frame = found.attempt("polygon-file", where, lambda: read_frame(path, data.layer, data.id))
-    read = (None, ()) if frame is None else _sound_part(frame, data, found)
+        whole, known = str(error), len(found.found)
+    read = _sound_part(rows, data.id, responses, found)
     if len(found.found) == known:  # nothing is wrong with any part alone
         found.add("error", "polygon-file", whole, where)
     return read
 
 
-def _sound_part(frame: gpd.GeoDataFrame, data: Data, found: Gathered) -> tuple[Polygons | None, tuple[str, ...]]:
+def _sound_part(
+    rows: PolygonRows, id: str | None, wanted: Sequence[str], found: Gathered
+) -> tuple[Polygons | None, tuple[str, ...]]:
     """Polygons with the columns that are sound; whatever is wrong is taken down, columns apart from geometry."""
-    path, where = str(data.polygons), _name(data.polygons)
-
-    def read(shapes: gpd.GeoDataFrame, id: str | None, columns: Sequence[str]) -> Polygons:
-        try:
-            return replace(read_polygons(shapes, id, None, columns), path=path)
-        except ValueError as error:  # the message names the file where it can
-            raise ValueError(path + str(error).removeprefix("polygons")) from None
-
+    path, where, frame = rows.path, _name(rows.path), rows.frame
     if frame.empty:
-        return found.attempt("polygon-file", where, lambda: read(frame, None, ())), ()
+        return found.attempt("polygon-file", where, lambda: checked(rows, id)), ()
     squares = [shapely.box(2 * at, 0, 2 * at + 1, 1) for at in range(len(frame))]
-    columns = frame.set_geometry(squares, crs="EPSG:6933")
-    id = data.id
+    columns = replace(rows, frame=frame.set_geometry(squares, crs="EPSG:6933"))
     responses: list[str] = []
-    if found.attempt("id", f"{where}, column {id}", lambda: read(columns, id, ())) is None:
+    if found.attempt("id", f"{where}, column {id or rows.key}", lambda: checked(columns, id)) is None:
         id = free_name(ROW_NUMBER, frame)
-        frame[id] = columns[id] = np.arange(1, len(frame) + 1)
-    for name in data.response:
-        place = f"{where}, column {name}"
-        if found.attempt("response", place, lambda name=name: read(columns, id, [*responses, name])) is not None:  # type: ignore[misc]
+        frame[id] = columns.frame[id] = np.arange(1, len(frame) + 1)
+    for name in wanted:
+        place = f"{_name(rows.origin(name).path)}, column {name}"
+        if found.attempt("response", place, lambda name=name: checked(columns, id, [*responses, name])) is not None:  # type: ignore[misc]
             responses.append(name)
     wrong = flaws(frame.geometry)
     if wrong:
@@ -117,9 +122,10 @@ def _sound_part(frame: gpd.GeoDataFrame, data: Data, found: Gathered) -> tuple[P
             "Remove them, or give them polygons."
         )
         found.add("error", "geometry", text, where, bad)
-        frame = frame.drop(index=frame.index[list(wrong)])
-    polygons = None if frame.empty else found.attempt("geometry", where, lambda: read(frame, id, responses))
-    return polygons, tuple(responses)
+        rows = replace(rows, frame=frame.drop(index=frame.index[list(wrong)]).reset_index(drop=True))
+    if rows.frame.empty:
+        return None, tuple(responses)
+    return found.attempt("geometry", where, lambda: checked(rows, id, responses)), tuple(responses)
 
 
 def _covariates(data: Data, found: Gathered) -> tuple[Covariate, ...]:

@@ -62,7 +62,9 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     lines = []
     if polygons := facts.get("polygons"):
         moved = f", reprojected to {facts['grid']['crs']}" if polygons.get("reprojected") else ""
-        text = f"{polygons['number']:,} in {polygons['file']}, named by {polygons['id']!r}, {polygons['crs']}{moved}"
+        tables = f" with {', '.join(polygons['tables'])}" if polygons.get("tables") else ""
+        files = f"{polygons['file']}{tables}"
+        text = f"{polygons['number']:,} in {files}, named by {polygons['id']!r}, {polygons['crs']}{moved}"
         lines.append(("polygons", text))
     if grid := facts.get("grid"):
         cell = _cell(grid["cell"])

@@ -92,12 +92,14 @@ class Response:
 def check_responses(laid: Overlaid, model: Model | None, usable_trials: bool, found: Gathered) -> None:
     """Look at every response, as a total of trials where these are usable."""
     for name in laid.responses:
-        where = f"{laid.polygons.file}, column {name}"
+        where = f"{laid.polygons.file_of(name)}, column {name}"
         totals = laid.polygons.frame[name].to_numpy(dtype=np.float64)
         used = laid.totals > 0
         if not totals[used if used.any() else ...].any():
             which = "every polygon" if not totals.any() else f"every polygon that has {laid.kind}"
-            text = f"{laid.polygons.path}: the response {name!r} must not be 0 in {which}. Name the right column."
+            text = (
+                f"{laid.polygons.path_of(name)}: the response {name!r} must not be 0 in {which}. Name the right column."
+            )
             found.add("error", "response", text, where)
             continue
         _check_whole(laid, name, totals, model, found)
@@ -117,7 +119,7 @@ def _response(laid: Overlaid, name: str, totals: Floats, model: Model | None, us
     some_exposure = per > 0
     if not totals[some_exposure].any():
         return None
-    where = f"{laid.polygons.file}, column {name}"
+    where = f"{laid.polygons.file_of(name)}, column {name}"
     return Response(name, where, totals[some_exposure], per[some_exposure], unit, laid.labels[some_exposure])
 
 
@@ -129,11 +131,11 @@ def _check_whole(laid: Overlaid, name: str, totals: Floats, model: Model | None,
     if broken.size:
         large = np.median(totals) >= ENOUGH
         text = (
-            f"{laid.polygons.file}: counts are whole numbers, but {broken.size:,} of {totals.size:,} values of {name} "
-            f"are not (first: {totals[broken[0]]:.10g} for {laid.labels[broken[0]]!r}). "
+            f"{laid.polygons.file_of(name)}: counts are whole numbers, but {broken.size:,} of {totals.size:,} values "
+            f"of {name} are not (first: {totals[broken[0]]:.10g} for {laid.labels[broken[0]]!r}). "
         )
         text += "As they are large, this does no harm." if large else "Check where they come from; round them."
-        where = f"{laid.polygons.file}, column {name}"
+        where = f"{laid.polygons.file_of(name)}, column {name}"
         found.add("advice" if large else "warning", "not-whole", text, where, laid.labels[broken].tolist())
 
 
@@ -144,8 +146,8 @@ def _check_exactness(laid: Overlaid, name: str, totals: Floats, model: Model | N
     likelihood = get_likelihood(model.likelihood)
     if likelihood.counts and not likelihood.needs_trials and not likelihood.priors():
         for sentence in claim_of_exactness(totals, likelihood.name):
-            where = f"{laid.polygons.file}, column {name}"
-            found.add("warning", "claim-of-exactness", f"{laid.polygons.file}: {sentence}", where)
+            where = f"{laid.polygons.file_of(name)}, column {name}"
+            found.add("warning", "claim-of-exactness", f"{laid.polygons.file_of(name)}: {sentence}", where)
 
 
 def _check_kind(response: Response, found: Gathered) -> None:

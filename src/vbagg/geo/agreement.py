@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vbagg.errors import did_you_mean
 from vbagg.geo import target
 from vbagg.geo.grid import Floats, Grid
+from vbagg.geo.polygon_rows import Origin
 from vbagg.geo.polygons import Polygons, flaws
 from vbagg.geo.responses import read_totals
 from vbagg.geo.stack import Stack
@@ -109,7 +110,7 @@ def require_polygons(polygons: Polygons, responses: Sequence[str], exposure: str
     for name in (exposure, *responses):
         if not pd.api.types.is_numeric_dtype(frame[name]):
             raise ValueError(f"the column {name!r} of the polygons must hold numbers")
-        read_totals(frame[name], polygons.path, polygons.labels.tolist())
+        read_totals(frame[name], Origin(polygons.path), polygons.labels.tolist())
     return polygons
 
 

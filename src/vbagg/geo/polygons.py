@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import geopandas as gpd
 import numpy as np
@@ -18,14 +18,16 @@ from pyproj.exceptions import ProjError
 
 from vbagg.errors import did_you_mean
 from vbagg.geo.earth import require_degrees, require_earth
-from vbagg.geo.files import as_reason, inside_zip, is_local, one_line, plural, require_file, some
+from vbagg.geo.files import one_line, plural, some
 from vbagg.geo.grid import Bounds, Grid, crs_name, crs_title, is_geographic, same_crs, unit
 from vbagg.geo.longitudes import full_turn, gathered, seen_from
+from vbagg.geo.polygon_rows import PolygonRows, read_rows
 from vbagg.geo.repeated import outlines
 from vbagg.geo.responses import read_totals
 
-PARQUET = (".parquet", ".geoparquet", ".pq")
-IN_ARCHIVES = (".shp", ".gpkg", ".geojson", ".fgb", ".gml", ".kml")
+if TYPE_CHECKING:
+    from vbagg.geo.joining import JoinedBy
+
 ROW_NUMBER = "row"
 TORN_KM = 1000.0
 EDGE_KM = 10.0  # longer edges get more points before they are reprojected: they are straight in one CRS only
@@ -45,12 +47,15 @@ class Polygons:
         The file they come from, for messages.
     notes
         What was done to them, in sentences.
+    tables
+        Files of columns that come from a table.
     """
 
     frame: gpd.GeoDataFrame
     id: str
     path: str
     notes: tuple[str, ...] = ()
+    tables: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -59,6 +64,14 @@ class Polygons:
     def file(self) -> str:
         """The file's name without its folder, for messages."""
         return Path(self.path).name
+
+    def path_of(self, column: str) -> str:
+        """The file that a column comes from."""
+        return self.tables.get(column, self.path)
+
+    def file_of(self, column: str) -> str:
+        """Its name without its folder."""
+        return Path(self.path_of(column)).name
 
     @property
     def crs(self) -> str:
@@ -104,6 +117,7 @@ def read_polygons(
     id: str | None = None,
     layer: str | None = None,
     columns: Sequence[str] = (),
+    table: JoinedBy | None = None,
 ) -> Polygons:
     """Read polygons from a GeoPackage, a shapefile, GeoJSON or GeoParquet, and check them.
 
@@ -112,15 +126,22 @@ def read_polygons(
     path
         The file, or a GeoDataFrame.
     id
-        Column with a distinct name or number for each polygon. Default: rows are numbered from 1.
+        Column with a distinct name or number for each polygon. Default: the one that a table is joined by; without a
+        table, rows are numbered from 1.
     layer
         Layer of the file; needed if there are several.
     columns
         Response columns: each must hold a non-negative number for every polygon. Polygons that are there several
         times are then refused, unless each has an id: the people in them would count as often.
+    table
+        A table whose columns come to those of the polygons: see `joined_by`.
     """
-    frame = path.copy() if isinstance(path, gpd.GeoDataFrame) else read_frame(os.fspath(path), layer, id)
-    path = "polygons" if isinstance(path, gpd.GeoDataFrame) else os.fspath(path)
+    return checked(read_rows(path, id, layer, table), id, columns)
+
+
+def checked(rows: PolygonRows, id: str | None = None, columns: Sequence[str] = ()) -> Polygons:
+    """Polygons from rows that nobody has looked at; see `read_polygons`."""
+    frame, path = rows.frame.copy(), rows.path
     if frame.empty:
         raise ValueError(f"{path} must hold at least one polygon; it is empty.")
     if frame.crs is None:
@@ -129,25 +150,33 @@ def read_polygons(
             "`geopandas`: `polygons.set_crs('EPSG:4326')`, or restore the .prj file of a shapefile."
         )
     require_earth(frame.crs, path)
-    frame = frame.rename_geometry("geometry") if frame.geometry.name != "geometry" else frame
-    frame = frame.reset_index(drop=True).rename(columns=str)
-    notes: tuple[str, ...] = ()
+    notes = rows.notes
+    id = id or rows.key
     is_numbered = id is None
     if id is None:
         id = free_name(ROW_NUMBER, frame)
         frame[id] = np.arange(1, len(frame) + 1)
         notes += (f"{Path(path).name}: no id was named, so polygons are numbered from 1 in the order of the file.",)
     for name, what in ((id, "id"), *((name, "response") for name in columns)):
+        if (flaw := rows.origin(name).flaw) is not None:
+            raise ValueError(flaw)
         if name not in frame or name == "geometry":
-            known = [column for column in frame.columns if column != "geometry" and (what == "id" or column != id)]
-            raise ValueError(f"{path} has no column {name!r} for the {what}{did_you_mean(name, known)}")
+            where = " and ".join([*dict.fromkeys(origin.path for origin in rows.origins.values()), path])
+            known = rows.known(without=None if what == "id" else id)
+            raise ValueError(
+                f"{where} {'have' if rows.origins else 'has'} no column {name!r} for the {what}"
+                f"{did_you_mean(name, known)}"
+            )
     _require_distinct((id, *columns), path)
     frame[id] = _ids(frame[id], path)
-    polygons = Polygons(frame, id, path)
+    polygons = Polygons(frame, id, path, (), {name: origin.path for name, origin in rows.origins.items()})
     _require_polygonal(polygons)
     for name in columns:
-        frame[name], how = read_totals(frame[name], path, polygons.labels.tolist())
-        notes += (f"{polygons.file}: {how}",) if how else ()
+        frame[name], how = read_totals(frame[name], rows.origin(name), polygons.labels.tolist())
+        notes += (f"{polygons.file_of(name)}: {how}",) if how else ()
+        if rows.origins and name not in rows.origins:
+            tables = some([Path(origin.path).name for origin in rows.origins.values()][:1], quote=False)
+            notes += (f"{polygons.file}: the response {name!r} was taken from here, since {tables} has none.",)
     require_degrees(polygons.bounds, polygons.crs, path)
     gathered_frame = _gathered(_plain(frame, {id, *columns}))
     frame, repaired = _valid(gathered_frame)
@@ -161,42 +190,10 @@ def read_polygons(
         names = some(polygons.labels[repaired].tolist())
         count = plural(repaired.sum(), "polygon")
         notes += (f"{polygons.file}: invalid geometry was repaired in {count} ({names}).",)
-    polygons = Polygons(frame, id, path, notes)
+    polygons = replace(polygons, frame=frame, notes=notes)
     if columns and is_numbered:
         _require_once(polygons)
     return polygons
-
-
-def read_frame(path: str, layer: str | None, id: str | None) -> gpd.GeoDataFrame:
-    """Rows of a polygon file as they are."""
-    import pyogrio
-
-    require_file(path, "a polygon file")
-    unreadable = f"{path} cannot be read as polygons"
-    source = inside_zip(path, IN_ARCHIVES)
-    if Path(path).suffix.lower() in PARQUET:
-        try:
-            return gpd.read_parquet(path)
-        except Exception as error:  # pyarrow's many kinds
-            raise ValueError(f"{unreadable}: {one_line(error)}. Write it as GeoParquet.") from None
-    try:
-        known = {name: kind for name, kind in pyogrio.list_layers(source) if kind is not None}
-    except (pyogrio.errors.DataSourceError, RuntimeError) as error:
-        advice = "" if not is_local(path) else " Is the file complete, with all its parts?"
-        raise ValueError(f"{unreadable}: {as_reason(error)}.{advice}") from None
-    if not known:
-        raise ValueError(f"{path} must hold polygons; it holds no geometry. Join the table to polygons first.")
-    if layer is None and len(known) > 1:
-        raise ValueError(f"{path} has several layers: {some(list(known))}. Name one with `layer`.")
-    if layer is not None and layer not in known:
-        raise ValueError(f"{path} has no layer {layer!r}{did_you_mean(layer, known)}")
-    try:
-        frame = pyogrio.read_dataframe(source, layer=layer or next(iter(known)), fid_as_index=True)
-    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, RuntimeError) as error:
-        raise ValueError(f"{unreadable}: {one_line(error)}. Is the file complete, with all its parts?") from None
-    if id == "fid" and "fid" not in frame:
-        frame["fid"] = frame.index.to_numpy()
-    return frame
 
 
 @lru_cache(maxsize=1)  # the grid's CRS is asked for several times in a row

@@ -14,6 +14,7 @@ from vbagg.geo.covariates import File, Files, open_covariates, open_one
 from vbagg.geo.files import output_folder, plural, some
 from vbagg.geo.gaps import POLICIES, Group, plan_filling
 from vbagg.geo.grid import Floats, Grid
+from vbagg.geo.joining import joined_by
 from vbagg.geo.layout import Layout, lay_out
 from vbagg.geo.overlay import Overlay, shares_inside
 from vbagg.geo.pixels import check_exposure, write_pixels
@@ -36,6 +37,10 @@ def prepare(
     covariates: Files = (),
     *,
     layer: str | None = None,
+    totals: Any = None,
+    on: str | None = None,
+    sheet: str | None = None,
+    unmatched: str = "refuse",
     categories: Files = (),
     resolution: float | None = None,
     grid: Grid | File | None = None,
@@ -54,6 +59,8 @@ def prepare(
         File (or GeoDataFrame) with the polygons, the column that names them (None: row numbers), and the file's layer.
     response
         Column or columns with the totals of the polygons.
+    totals, on, sheet, unmatched
+        A table (file or DataFrame) with columns for the polygons, and how it is joined to them: see `joined_by`.
     population
         Raster of people. Without it, weights are areas.
     covariates
@@ -84,13 +91,14 @@ def prepare(
     for name, value, known in (("missing", missing, POLICIES), ("population_is", population_is, READINGS)):
         if value not in known:
             raise unknown_name(name, value, known)
+    table = joined_by(totals, on, sheet, unmatched)
     tell = progress or (lambda text: None)
     responses = (response,) if isinstance(response, str) else tuple(response)
     exposure = "area" if population is None else "population"
     with output_folder(folder) as out, TemporaryDirectory(prefix=".layout-", dir=out) as scratch, kept_open():
         if layout is None:
             tell("reading polygons")
-            shapes = read_polygons(polygons, id, layer, responses)
+            shapes = read_polygons(polygons, id, layer, responses, table)
             for name in (shapes.id, *responses):
                 if name.lower() == exposure:
                     raise ValueError(

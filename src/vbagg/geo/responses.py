@@ -10,22 +10,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from vbagg.geo.polygon_rows import Origin
+
 THOUSANDS = ",", " ", "'", "\u2019", "\u00a0", "\u2009", "\u202f"
 PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 GROUPED = [re.compile(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+(\.\d+)?") for mark in THOUSANDS]
 
 
-def read_totals(values: pd.Series, path: str, labels: Sequence[Any]) -> tuple[NDArray[np.float64], str | None]:
+def read_totals(values: pd.Series, origin: Origin, labels: Sequence[Any]) -> tuple[NDArray[np.float64], str | None]:
     """Non-negative totals of all polygons, and a sentence on how they were read if they are text.
 
     Parameters
     ----------
     values
         The column.
-    path, labels
-        The file, and the id of each polygon, for messages.
+    origin, labels
+        Where the column comes from, and the id of each polygon, for messages.
     """
-    where = f"{path}: the response {values.name!r} must be a non-negative number for every polygon"
+    where = f"{origin.path}: the response {values.name!r} must be a non-negative number for every polygon"
 
     def refuse(bad: NDArray[np.bool_], remedy: str) -> None:
         if bad.any():
@@ -33,7 +35,8 @@ def read_totals(values: pd.Series, path: str, labels: Sequence[Any]) -> tuple[ND
             more = f", the first of {bad.sum():,} such values" if bad.sum() > 1 else ""
             got = values.iloc[first]
             shown = "no value" if missing[first] else repr(got.item() if isinstance(got, np.generic) else got)
-            raise ValueError(f"{where}; got {shown} for {labels[first]!r} (row {first + 1}){more}. {remedy}")
+            place = f"row {first + 1}" if origin.places is None else origin.places[first]
+            raise ValueError(f"{where}; got {shown} for {labels[first]!r} ({place}){more}. {remedy}")
 
     missing, note = values.isna().to_numpy(), None
     if pd.api.types.is_bool_dtype(values):

@@ -1,4 +1,4 @@
-"""Polygons and rasters that were given as objects: kept as files in the folder of a run, and known by their content.
+"""Objects that were given in the place of files: kept as files in the folder of a run, and known by their content.
 
 So all that reads files reads them, and the settings of the run can be used again.
 """
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from vbagg.workflow.settings import Settings
 
 GIVEN, RECORD = "given", "given.json"
-POLYGONS, RASTERS = ("polygons", "to"), ("population", "covariate", "category")
+POLYGONS, RASTERS, TABLES = ("polygons", "to"), ("population", "covariate", "category"), ("totals",)
+KINDS = dict.fromkeys(POLYGONS, "polygons") | dict.fromkeys(RASTERS, "raster") | dict.fromkeys(TABLES, "table")
+"""What the words hold that take an object."""
+WANTED = {"polygons": "a GeoDataFrame", "raster": "an xarray.DataArray", "table": "a pandas.DataFrame"}
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,8 @@ class Given:
             if isinstance(value, str | os.PathLike):
                 return value
             kind = _kind(value)
-            if kind != ("polygons" if word in POLYGONS else "raster"):
-                wanted = "a GeoDataFrame" if word in POLYGONS else "an xarray.DataArray"
+            if kind != KINDS[word]:
+                wanted = WANTED[KINDS[word]]
                 raise ValueError(f"`{word}` must be the name of a file, or {wanted}; got {type(value).__name__}.")
             name = re.sub(r"[^\w.=-]+", "_", str(getattr(value, "name", None) or word)) if kind == "raster" else word
             path = folder / (f"{name}.nc" if kind == "raster" else f"{name}.parquet")
@@ -54,7 +57,7 @@ class Given:
             return path
 
         changed = dict(words)
-        for word in (*POLYGONS, *RASTERS):
+        for word in KINDS:
             value = words.get(word)
             if value is not None:
                 several = isinstance(value, list | tuple)
@@ -87,7 +90,7 @@ def is_whole(path: Path) -> bool:
 def require_whole(settings: Settings) -> None:
     """Refuse files of objects that are missing or have been changed."""
     data, maps = settings.data, settings.maps
-    for path in (data.polygons, data.population, *data.covariate, *data.category, *maps.to):
+    for path in (data.polygons, data.totals, data.population, *data.covariate, *data.category, *maps.to):
         if path is not None and content_of(path) is not None and not is_whole(path):
             raise ValueError(
                 f"{path} must be as `vbagg.geo.run` wrote it; it was changed or is missing. It holds an object: call "
@@ -109,8 +112,12 @@ def _is_record(value: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """Whether an object holds polygons or a raster, or else nothing; its library is loaded if it does."""
-    for module, name, kind in (("geopandas", "GeoDataFrame", "polygons"), ("xarray", "DataArray", "raster")):
+    """Whether an object holds polygons, a raster or a table, or else nothing; its library is loaded if it does."""
+    for module, name, kind in (
+        ("geopandas", "GeoDataFrame", "polygons"),
+        ("xarray", "DataArray", "raster"),
+        ("pandas", "DataFrame", "table"),
+    ):
         if module in sys.modules and isinstance(value, getattr(sys.modules[module], name)):
             return kind
     return ""
@@ -119,7 +126,8 @@ def _kind(value: Any) -> str:
 def _content(value: Any) -> str:
     """Digest of all that a file of an object would hold."""
     found = hashlib.sha256()
-    for part in _frame_parts(value) if _kind(value) == "polygons" else _array_parts(value):
+    parts = {"polygons": _frame_parts, "raster": _array_parts, "table": _table_parts}[_kind(value)]
+    for part in parts(value):
         found.update(part.encode() if isinstance(part, str) else part)
     return found.hexdigest()
 
@@ -129,6 +137,18 @@ def _frame_parts(frame: Any) -> Iterable[str | bytes]:
     yield repr(list(frame.geometry.to_wkb(hex=True)))
     for name in frame.columns.drop(frame.geometry.name):
         yield repr(frame[name].tolist())
+
+
+def _table_parts(table: Any) -> Iterable[str | bytes]:
+    table = _with_index(table)
+    yield f"{[(str(name), str(kind)) for name, kind in table.dtypes.items()]}"
+    for at in range(table.shape[1]):
+        yield repr(table.iloc[:, at].tolist())
+
+
+def _with_index(table: Any) -> Any:
+    """The table with an index that has a name as columns: it may hold the keys."""
+    return table.reset_index() if any(table.index.names) else table
 
 
 def _array_parts(array: Any) -> Iterable[str | bytes]:
@@ -148,7 +168,8 @@ def _write(value: Any, path: Path) -> None:
     try:
         with appearing(path) as part:
             if path.suffix == ".parquet":
-                value.rename(columns=str).to_parquet(part, index=False)
+                frame = value if _kind(value) == "polygons" else _with_index(value)
+                frame.rename(columns=str).to_parquet(part, index=False)
             else:
                 plain = value.drop_encoding()
                 plain.to_dataset(name=value.name or path.stem).to_netcdf(part, engine="netcdf4")

@@ -54,11 +54,26 @@ class Section(BaseModel):
 class Data(Section):
     """What goes in."""
 
-    polygons: Path | None = _path(description="Polygons with the totals: GeoPackage, shapefile, GeoJSON or GeoParquet.")
+    polygons: Path | None = _path(description="Polygons: GeoPackage, shapefile, GeoJSON or GeoParquet.")
     layer: str | None = Field(default=None, description="Layer of the polygon file, if it has several.")
-    id: str | None = Field(default=None, description="Column that names the polygons; row numbers otherwise.")
+    id: str | None = Field(
+        default=None, description="Column that names the polygons; that of `--on`, or else row numbers, otherwise."
+    )
     response: tuple[str, ...] = Field(
         default=(), description="Column with the totals; repeat for several, a model each."
+    )
+    totals: Path | None = _path(
+        description="Table with the totals, joined to the polygons: CSV, Excel (.xlsx) or Parquet."
+    )
+    on: str | None = Field(
+        default=None,
+        description="Column of the polygons with the keys of the table; KEY=COLUMN if the table calls it COLUMN.",
+    )
+    sheet: str | None = Field(
+        default=None, description="Sheet of the Excel workbook with the table, if it has several."
+    )
+    unmatched: Literal["refuse", "drop"] = Field(
+        default="refuse", description="Whether rows of the table that match no polygon are refused or left out."
     )
     population: Path | None = _path(description="Raster of people; without it, rates are per square kilometre.")
     population_is: Literal["guess", "counts", "density"] = Field(

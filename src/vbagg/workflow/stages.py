@@ -48,6 +48,7 @@ def _examined(run: Run) -> Findings:
         announce=run.folder.log,
         tell=run.tell,
         client=run.client,
+        thorough=False,
     )
     return findings
 
@@ -80,6 +81,10 @@ def _prepare(run: Run, folder: Path) -> None:
         data.population,
         data.covariate,
         layer=data.layer,
+        totals=data.totals,
+        on=data.on,
+        sheet=data.sheet,
+        unmatched=data.unmatched,
         categories=data.category,
         resolution=data.resolution,
         population_is=data.population_is,
