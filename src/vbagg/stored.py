@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from vbagg.inputs import object_array, some_bags
+from vbagg.labelled import Labelled
 
 SUFFIX = ".parquet"
 
@@ -35,7 +36,7 @@ class Run(NamedTuple):
         return Run(self.label, (*self.pieces, *other.pieces), self.counted + other.counted)
 
 
-class DistantBags(ABC):
+class DistantBags(Labelled, ABC):
     """Bags whose rows are not in this process. `labels` and `sizes` are of those that have any weight."""
 
     features: tuple[str, ...]
@@ -62,8 +63,12 @@ class DistantBags(ABC):
         """Number of rows of positive weight of each bag (b,)."""
         return np.array([run.counted for run in self._runs], dtype=np.intp)
 
-    def __len__(self) -> int:
-        return len(self._runs)
+    def __getitem__(self, chosen: np.ndarray) -> Self:
+        """Those bags whose entry in a mask (b) is true."""
+        picked = object.__new__(type(self))
+        vars(picked).update(vars(self))
+        vars(picked)["_runs"] = [run for run, wanted in zip(self._runs, chosen, strict=True) if wanted]
+        return picked
 
     @property
     def columns(self) -> list[str]:

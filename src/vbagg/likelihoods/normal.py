@@ -91,4 +91,9 @@ def known_variances(bags: BagTable, tau: Any) -> np.ndarray:
         return np.full(len(bags), float(tau))
     if hasattr(tau, "iloc") and tau.index.is_unique and set(bags.labels) <= set(tau.index):
         tau = tau.loc[list(bags.labels)].to_numpy()
+    elif not hasattr(tau, "iloc") and np.shape(tau) != (len(bags),):
+        raise ValueError(
+            f"`tau` must hold one number per bag, {len(bags)} in all; got shape {np.shape(tau)}. Give a Series by"
+            " label, which suits some of the bags too, as where outputs are missing."
+        )
     return bags.align(tau, "tau")

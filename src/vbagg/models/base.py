@@ -11,6 +11,8 @@ import numpy as np
 from vbagg.bags import Bags
 from vbagg.errors import NotFittedError
 from vbagg.likelihoods.base import Likelihood
+from vbagg.models.frame import check_is_bags
+from vbagg.models.outputs import aligned_outputs
 from vbagg.posterior import PointEstimate, Posterior
 
 
@@ -104,8 +106,13 @@ class BagModel(Estimator):
         return self.predictive_bags(bags, trials, offset).mean
 
     def score(self, bags: Bags, y: Any, trials: Any = None, offset: Any = None) -> float:
-        """Mean log predictive density of the outputs of bags."""
-        return float(np.mean(self.predictive_bags(bags, trials, offset).log_prob(bags.align(y, "y"))))
+        """Mean log predictive density of the outputs of bags, those that are missing (NaN) left out."""
+        self._checked()
+        check_is_bags(bags)
+        outputs = aligned_outputs(bags, y, trials)
+        outputs.require(1)
+        found = self.predictive_bags(bags, outputs.trials_for_all, offset).log_prob(outputs.y)
+        return float(np.mean(found[outputs.seen]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file; `vbagg.load` reads it."""

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from vbagg.bags import Bags
+from vbagg.inference import Status
 from vbagg.inputs import some_bags
 from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
@@ -16,6 +17,7 @@ from vbagg.links import get_link
 from vbagg.models import setup
 from vbagg.models.base import BagModel
 from vbagg.models.frame import check_is_bags
+from vbagg.models.outputs import given_outputs
 from vbagg.models.point import noise_alone
 from vbagg.posterior import PointEstimate, Posterior
 
@@ -62,7 +64,7 @@ class ConstantFitted:
 
 
 class Constant(BagModel):
-    """`y_a / w_a` for every individual of a training bag, `sum y / sum w` for all others.
+    """`y_a / w_a` for every individual of a bag with a known output, `sum y / sum w` for all others.
 
     Bags given to `predict`, `score` and the posteriors of bags count as new, whatever their labels; rates of training
     bags are in `bag_rates_`, and `posterior(X, bag=labels)` gives them to individuals.
@@ -82,13 +84,17 @@ class Constant(BagModel):
         """Take the rates of bags."""
         likelihood = get_likelihood(self.likelihood)
         check_is_bags(bags)
-        values, n_trials = setup.check_outputs(bags, y, trials, likelihood)
-        exposure = likelihood.exposure(bags, n_trials)
-        rate = float(values.sum() / exposure.sum())
-        totals = rate * exposure if n_trials is None else np.full(len(bags), rate)
-        noise = estimate_noise(likelihood, values, totals, likelihood.facts(bags, n_trials))
-        # a bag without trials has the overall rate
-        rates = np.divide(values, exposure, out=np.full(len(bags), rate), where=exposure > 0)
+        outputs = given_outputs(bags, y, trials, likelihood)
+        outputs.require(1)
+        seen, known = outputs.seen, outputs.observed()
+        exposure = likelihood.exposure(bags, outputs.trials)
+        rate = float(known.y.sum() / exposure[seen].sum())
+        totals = rate * exposure[seen] if known.trials is None else np.full(len(known.y), rate)
+        table = bags if seen.all() else bags[seen]
+        noise = estimate_noise(likelihood, known.y, totals, likelihood.facts(table, known.trials))
+        # a bag without trials, or without an output, has the overall rate
+        rates = np.divide(outputs.y, exposure, out=np.full(len(bags), rate), where=seen & (exposure > 0))
+        self.status_ = Status(True, "One rate is a ratio of sums.", 0, 0, notes=outputs.notes)
         self._fitted = ConstantFitted(likelihood, rate, bags.labels.tolist(), rates, noise, bags.n_features)
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.bags import Bags
+from vbagg.errors import ConvergenceWarning
+from vbagg.inference import Status
 from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
 from vbagg.links import Link, get_link
@@ -168,8 +171,12 @@ class BagGLM(BagModel):
         frame = _bag_frame(data, likelihood, link, columns)
         facts = likelihood.facts(data.bags, data.trials)
         design = Design(*regressors(frame, columns, data.bags, data.offset), data.y, facts)
-        beta, precision, noise = estimate(likelihood, link, design, self.ridge, (LEAST_NOISE * frame.rate_scale) ** 2)
+        least = (LEAST_NOISE * frame.rate_scale) ** 2
+        beta, precision, noise, wrong = estimate(likelihood, link, design, self.ridge, least)
         self._fitted = GLMFitted(frame, likelihood, columns, beta, np.linalg.inv(precision), noise)
+        self.status_ = Status(not wrong, wrong or "Coefficients maximise the likelihood.", 0, 0, notes=data.notes)
+        if wrong:
+            warnings.warn(wrong, ConvergenceWarning, stacklevel=2)
         return self
 
     @property

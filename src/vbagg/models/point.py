@@ -25,6 +25,7 @@ from vbagg.models.bagloss import BagLoss, Batches, flat_bags, manifold_terms, me
 from vbagg.models.base import BagModel
 from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.functions import LatentFunction
+from vbagg.models.outputs import aligned_outputs
 from vbagg.posterior import PointEstimate, Posterior
 from vbagg.priors import LogPrior
 from vbagg.progress import Report, reporting
@@ -138,7 +139,8 @@ class PointModel(BagModel):
         likelihood.check_link(link.name)
         options = _check_options(self)
         data = setup.training_data(bags, y, trials, offset, likelihood, link)
-        covariates = manifolds.check_bag_covariates(data.bags, bag_covariates)
+        covariates = manifolds.check_bag_covariates(bags, bag_covariates)
+        covariates = None if covariates is None else covariates[data.seen]
         frame = data.frame
         viewed, viewed_offset = self._training_view(data.bags, data.offset)
         ready, known = frame.standardised(viewed, viewed_offset)
@@ -178,7 +180,7 @@ class PointModel(BagModel):
         self._fitted = fitted(best.state)
         self.history_ = best.history
         message = f"Ran {best.epochs} epochs; stochastic gradients do not test convergence."
-        self.status_ = Status(True, message, best.epochs, 0, tuple(scores))
+        self.status_ = Status(True, message, best.epochs, 0, tuple(scores), notes=data.notes)
         return self
 
     @abstractmethod
@@ -198,10 +200,11 @@ class PointModel(BagModel):
         if setup.held_out_score(frame, objective.likelihood, early_stop, "early_stop") is None:
             return None
         assert early_stop is not None
-        used, offset = self._training_view(*drop_inert(early_stop[0], None))
+        outputs = aligned_outputs(*early_stop, None)
+        used, offset = self._training_view(*drop_inert(early_stop[0][outputs.seen], None))
         ready, known = frame.standardised(used, offset)
         facts = objective.likelihood.facts(used, None, frame.rate_scale)
-        return mean_log_prob(objective, ready, flat_bags(ready, known, early_stop[0].align(early_stop[1]), facts))
+        return mean_log_prob(objective, ready, flat_bags(ready, known, outputs.observed().y, facts))
 
 
 def _validator(score: Callable[..., Any] | None, fitted: Callable[[Any], PointFitted]) -> Callable[[Any], float] | None:

@@ -120,7 +120,8 @@ class VBAgg(BagModel):
         bags
             The individuals of each bag; also from `Bags.from_parquet` or `Bags.from_dask`.
         y
-            Output of each bag: an array in the order of `bags.labels`, or a Series by label.
+            Output of each bag: an array in the order of `bags.labels`, or a Series by label. NaN where there is none:
+            the fit is that of the other bags (also of their units and landmarks), and `status_.notes` names these.
         trials
             Number examined in each bag, for the binomial.
         offset
