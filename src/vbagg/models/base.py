@@ -105,13 +105,16 @@ class BagModel(Estimator):
         """Expected output of each bag."""
         return self.predictive_bags(bags, trials, offset).mean
 
-    def score(self, bags: Bags, y: Any, trials: Any = None, offset: Any = None) -> float:
-        """Mean log predictive density of the outputs of bags, those that are missing (NaN) left out."""
+    def score(self, bags: Bags, y: Any, trials: Any = None, offset: Any = None, upper: Any = None) -> float:
+        """Mean log predictive density of the outputs of bags, those that are missing (NaN) left out.
+
+        Where `upper` is more than `y` it is the log probability of an output between them.
+        """
         self._checked()
         check_is_bags(bags)
-        outputs = aligned_outputs(bags, y, trials)
+        outputs = aligned_outputs(bags, y, trials, upper)
         outputs.require(1)
-        found = self.predictive_bags(bags, outputs.trials_for_all, offset).log_prob(outputs.y)
+        found = self.predictive_bags(bags, outputs.trials_for_all, offset).log_prob(outputs.y, outputs.upper)
         return float(np.mean(found[outputs.seen]))
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -12,7 +12,8 @@ from vbagg.inference import Status
 from vbagg.inputs import some_bags
 from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
-from vbagg.likelihoods.estimate import estimate_noise
+from vbagg.likelihoods.censored import censored
+from vbagg.likelihoods.estimate import estimate_noise, estimate_rate
 from vbagg.links import get_link
 from vbagg.models import setup
 from vbagg.models.base import BagModel
@@ -80,21 +81,30 @@ class Constant(BagModel):
     def __init__(self, likelihood: str | Likelihood = "poisson") -> None:
         self.likelihood = likelihood
 
-    def fit(self, bags: Bags, y: Any, trials: Any = None, progress: Any = None) -> Self:
-        """Take the rates of bags."""
+    def fit(self, bags: Bags, y: Any, trials: Any = None, progress: Any = None, upper: Any = None) -> Self:
+        """Take the rates of bags.
+
+        Where outputs are known within bounds only (`upper`, as for `VBAgg`), the overall rate is the likeliest one, and
+        the rate of such a bag is the nearest to it within its bounds.
+        """
         likelihood = get_likelihood(self.likelihood)
         check_is_bags(bags)
-        outputs = given_outputs(bags, y, trials, likelihood)
+        outputs = given_outputs(bags, y, trials, likelihood, upper)
         outputs.require(1)
         seen, known = outputs.seen, outputs.observed()
         exposure = likelihood.exposure(bags, outputs.trials)
-        rate = float(known.y.sum() / exposure[seen].sum())
-        totals = rate * exposure[seen] if known.trials is None else np.full(len(known.y), rate)
-        table = bags if seen.all() else bags[seen]
-        noise = estimate_noise(likelihood, known.y, totals, likelihood.facts(table, known.trials))
+        share = exposure[seen] if known.trials is None else np.ones(len(known.y))
+        facts = likelihood.facts(bags if seen.all() else bags[seen], known.trials)
+        rate = float(known.typical.sum() / exposure[seen].sum())
+        if known.hidden.any():
+            of_data, bounds = censored(likelihood, known.y, known.upper, known.labels, facts)
+            rate, noise = estimate_rate(of_data, known.typical, share, facts | bounds, rate)
+        else:
+            noise = estimate_noise(likelihood, known.y, rate * share, facts)
+        values = np.clip(rate * exposure, outputs.y, outputs.upper)
         # a bag without trials, or without an output, has the overall rate
-        rates = np.divide(outputs.y, exposure, out=np.full(len(bags), rate), where=seen & (exposure > 0))
-        self.status_ = Status(True, "One rate is a ratio of sums.", 0, 0, notes=outputs.notes)
+        rates = np.divide(values, exposure, out=np.full(len(bags), rate), where=seen & (exposure > 0))
+        self.status_ = Status(True, "There is one rate for all.", 0, 0, notes=outputs.notes)
         self._fitted = ConstantFitted(likelihood, rate, bags.labels.tolist(), rates, noise, bags.n_features)
         return self
 

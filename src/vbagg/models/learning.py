@@ -58,7 +58,7 @@ class Learning:
     """One fit: the model of these data, its arrays, and where a search may begin."""
 
     def __init__(self, choices: Choices, data: TrainingData) -> None:
-        likelihood, outline = choices.likelihood, data.outline
+        likelihood, outline = data.likelihood, data.outline
         kernel = choices.kernel or setup.default_kernel(outline, with_individual_effect=likelihood.individual_effect)
         components, learn_landmarks = setup.resolve_components(kernel, choices.landmarks, outline)
         self.components, data = setup.on_surfaces(components, data, choices.random_state)

@@ -121,12 +121,13 @@ class PointModel(BagModel):
         progress: bool | Report | None = None,
         early_stop: tuple[Bags, Any] | None = None,
         bag_covariates: Any = None,
+        upper: Any = None,
     ) -> Self:
         """Learn from bag outputs.
 
         Parameters
         ----------
-        bags, y, trials, offset, progress
+        bags, y, trials, offset, progress, upper
             As for `VBAgg`.
         validation
             `(bags, y)` held out: decides between learning rates and seeds.
@@ -138,7 +139,7 @@ class PointModel(BagModel):
         likelihood, link = get_likelihood(self.likelihood), get_link(self.link)
         likelihood.check_link(link.name)
         options = _check_options(self)
-        data = setup.training_data(bags, y, trials, offset, likelihood, link)
+        data = setup.training_data(bags, y, trials, offset, likelihood, link, upper=upper)
         covariates = manifolds.check_bag_covariates(bags, bag_covariates)
         covariates = None if covariates is None else covariates[data.seen]
         frame = data.frame
@@ -148,8 +149,8 @@ class PointModel(BagModel):
             function, start, trainable, log_prior = self._structure(data, likelihood)
             similar, constants = manifold_terms(self.manifold, ready, covariates, self.random_state)
             constants["penalty"] = float(self.penalty)
-            objective = BagLoss(function, likelihood, link, log_prior, "bag_kernel" in constants)
-            facts = likelihood.facts(viewed, data.trials, frame.rate_scale)
+            objective = BagLoss(function, data.likelihood, link, log_prior, "bag_kernel" in constants)
+            facts = likelihood.facts(viewed, data.trials, frame.rate_scale) | data.bounds
             flat = flat_bags(ready, known, data.y, facts, similar)
 
             def state(seed: int) -> Any:

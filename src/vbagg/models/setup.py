@@ -17,6 +17,7 @@ from vbagg.geodesic import GeodesicChart
 from vbagg.kernels import Kernel
 from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks, representatives
 from vbagg.likelihoods.base import Facts, Likelihood
+from vbagg.likelihoods.censored import censored
 from vbagg.links import Link
 from vbagg.models.base import FittedState
 from vbagg.models.frame import Frame, check_is_bags, drop_inert, observed_bags
@@ -52,9 +53,14 @@ class TrainingData:
 
     portions: Portions
     y: np.ndarray
+    """Outputs; where only bounds are known, numbers between them."""
     trials: np.ndarray | None
+    likelihood: Likelihood
+    """That of the outputs, or of what is known of them."""
     facts: Facts
     """What the likelihood knows of each bag, in the units of training."""
+    bounds: Facts
+    """The part of it that outputs are known by, if some are known within bounds."""
     frame: Frame
     seen: np.ndarray
     """Which of the bags that were given have an output; the others are not here."""
@@ -84,7 +90,14 @@ class TrainingData:
 
 
 def training_data(
-    bags: Any, y: Any, trials: Any, offset: Any, likelihood: Likelihood, link: Link, client: Any = None
+    bags: Any,
+    y: Any,
+    trials: Any,
+    offset: Any,
+    likelihood: Likelihood,
+    link: Link,
+    client: Any = None,
+    upper: Any = None,
 ) -> TrainingData:
     """Check what `fit` was given; with a `client` of Dask its workers hold the individuals."""
     if isinstance(bags, DistantBags) and client is None:
@@ -93,14 +106,17 @@ def training_data(
         check_is_bags(bags)
     if len(bags) < FEWEST:
         raise ValueError(f"`bags` must hold at least 2 bags; got {len(bags)}. One total says nothing of variation.")
-    outputs = given_outputs(bags, y, trials, likelihood)
+    outputs = given_outputs(bags, y, trials, likelihood, upper)
     outputs.require(FEWEST)
     portions = _observed_portions(bags, offset, outputs.seen, client)
     known = outputs.observed()
     outline = portions.outline
-    frame = Frame.fit(portions, known.y, link, likelihood.exposure(outline, known.trials))
+    frame = Frame.fit(portions, known.typical, link, likelihood.exposure(outline, known.trials))
     facts = likelihood.facts(outline, known.trials, frame.rate_scale)
-    return TrainingData(portions, known.y, known.trials, facts, frame, outputs.seen, outputs.notes)
+    of_data, bounds = censored(likelihood, known.y, known.upper, known.labels, facts)
+    return TrainingData(
+        portions, known.typical, known.trials, of_data, facts | bounds, bounds, frame, outputs.seen, outputs.notes
+    )
 
 
 def _observed_portions(bags: Bags | DistantBags, offset: Any, seen: np.ndarray, client: Any) -> Portions:
@@ -317,4 +333,5 @@ def joint_components(components: Sequence[Kernel]) -> tuple[Kernel, ...]:
 def make_spec(components: tuple[Kernel, ...], likelihood: Likelihood, link: Link, approximation: str) -> Spec:
     """Static description of the model; the Normal's expectation is exact under every approximation."""
     approximation = "matched" if likelihood.exact else approximation
+    likelihood.check_approximation(approximation)
     return Spec(FeatureMap(components, link.mean_sd), likelihood, link, approximation)
