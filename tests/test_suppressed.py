@@ -1,5 +1,8 @@
 """Suppressed counts: fits to outputs that are known within bounds, and what follows for cells."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -111,7 +114,8 @@ def test_bounds_that_say_next_to_nothing_say_as_much_as_a_gap():
     np.testing.assert_allclose(terms[wide], 0.0, atol=1e-4)
     new = nearly.posterior(bags.X)
     inside = wide[bags.bag]
-    of_bags = nearly.posterior(bags)
+    # the effect of a bag belongs to the cells of observed bags alone
+    of_bags = nearly.posterior(bags, bag_effect="reporting")
     np.testing.assert_allclose(of_bags.mean[inside], new.mean[inside], rtol=2e-3)
     np.testing.assert_allclose(of_bags.std[inside], new.std[inside], rtol=5e-3)
 
@@ -321,6 +325,18 @@ def test_point_models_use_the_bounds():
     small = y < HIDDEN_BELOW
     off = {name: np.abs(found - totals["full"])[small].mean() for name, found in totals.items()}
     assert off["hidden"] < off["lower"]
+
+
+def test_the_page_works_from_beginning_to_end(capsys):
+    page = (Path(__file__).parents[1] / "docs" / "gaps-and-suppressed-counts.md").read_text()
+    names: dict = {}
+    for text in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        exec(text, names)
+    assert "2 of 40 bags have no output" in capsys.readouterr().out
+    data, hidden = names["data"], names["hidden"]
+    assert len(names["cells"]) == data.bags.n_individuals
+    assert hidden.any()
+    assert any(f"Of {hidden.sum()} of 40 bags only bounds are known" in note for note in names["model"].status_.notes)
 
 
 def test_log_probabilities_of_laws_within_bounds():

@@ -1,5 +1,7 @@
 """Outputs of which only bounds are known: probabilities of intervals, their expectations, slopes and information."""
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -162,6 +164,17 @@ def test_expectations_against_monte_carlo(name):
     np.testing.assert_array_equal(found[exact], of_exact[exact])
 
 
+@pytest.mark.parametrize("name", ["negative_binomial", "normal"])
+def test_bags_one_after_another_have_the_same_expectations(name, monkeypatch):
+    _, p, _, totals, made, facts = case(name)
+    law = get_link(LEARNT[name][2]).matched
+    term = lambda M: jnp.sum(made.matched(LOWER, M, 0.1 * M**2, law, facts, p, SPREAD) * jnp.arange(1.0, 7.0))  # noqa: E731
+    together = jax.value_and_grad(term)(totals)
+    monkeypatch.setattr("vbagg.likelihoods.censored.ROOM", 4000)
+    for one, other in zip(jax.value_and_grad(term)(totals), together, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", LEARNT)
 def test_information_is_that_of_the_output_less_that_of_its_place_inside(name):
     likelihood, p, facts, totals, made, with_bounds = case(name)
@@ -250,3 +263,5 @@ def test_all_else_is_that_of_the_outputs():
     assert made == censored(NegativeBinomial(), LOWER, UPPER, LABELS, facts)[0]
     assert made.terms == Terms(64, 7)
     np.testing.assert_array_equal(with_bounds["upper"], UPPER)
+    again = pickle.loads(pickle.dumps(made))
+    assert (again, again.counts, again.name) == (made, True, "negative_binomial")

@@ -307,6 +307,12 @@ def test_bags_without_an_output_are_in_no_fold():
         cross_validate({"known": Known(sd=30.0)}, bags, np.full(12, np.nan), folds, baselines=None)
 
 
+def test_bounds_are_refused():
+    bags, y = toy()
+    with pytest.raises(ValueError, match=r"`upper` does not go with `cross_validate`, .* take `model\.score\("):
+        cross_validate(BagGLM(), bags, y, 3, upper=y + 1)
+
+
 def test_offsets_follow_the_bags_that_have_an_output():
     bags, y = toy()
     y[[0, 4, 7]] = np.nan

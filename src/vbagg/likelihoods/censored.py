@@ -16,6 +16,8 @@ from vbagg.likelihoods.base import Array, Facts, Learnt, Lemma1, Likelihood, Par
 from vbagg.likelihoods.within import MOST_COUNTS, TAIL, Terms, terms_needed
 from vbagg.matched import Matched
 
+ROOM = 4_000_000
+"""Numbers that expectations of several bags may hold at once."""
 LOWER, UPPER = "lower", "upper"
 """Facts of a bag: bounds of its output, the same where it is known."""
 
@@ -54,8 +56,14 @@ class Censored(Likelihood):
     ) -> Array:
         exact = self.of.matched(y, M, V, law, facts, p, spread)
         T, weight = law.nodes(M, V)
-        several = {name: value[..., None] for name, value in facts.items()}
-        within = self._log_interval(T, several, p, jnp.broadcast_to(spread, M.shape)[..., None])
+        spread = jnp.broadcast_to(spread, M.shape)
+        if T.size * self.numbers_per_output > ROOM:
+            each = max(1, ROOM // (T.shape[-1] * self.numbers_per_output))
+            one = jax.checkpoint(lambda own: self._log_interval(own[0], own[1], p, own[2]))
+            within = jax.lax.map(one, (T, facts, spread), batch_size=each)
+        else:
+            several = {name: value[..., None] for name, value in facts.items()}
+            within = self._log_interval(T, several, p, spread[..., None])
         return jnp.where(facts[UPPER] > facts[LOWER], jnp.sum(weight * within, axis=-1), exact)
 
     def bound(self, y: Array, M: Array, lower: Lemma1, facts: Facts, p: Parameters) -> Array:  # noqa: D102

@@ -58,6 +58,7 @@ def cross_validate(
     per: float | None = None,
     keep: str | os.PathLike[str] | None = None,
     client: Any = None,
+    upper: Any = None,
 ) -> Validation:
     """Predict every bag by models that were fitted without its fold.
 
@@ -87,12 +88,19 @@ def cross_validate(
         that a validation that was interrupted goes on where it was.
     client
         A `distributed.Client` of Dask, whose workers each carry out one fold at a time.
+    upper
+        Refused: scores compare predictions with outputs, which bounds are not.
 
     Returns
     -------
     Validation
         A fit that fails is reported in `failures`, and its bags lack scores of that model.
     """
+    if upper is not None:
+        raise ValueError(
+            "`upper` does not go with `cross_validate`, whose scores need the outputs themselves. Fit folds of your"
+            " own, and take `model.score(bags, y, upper=upper)`; or give NaN for outputs that are hidden."
+        )
     task = _check(models, baselines, bags, y, folds, trials, offset)
     names, results = fold_names(task.folds), dict[Any, FoldResult]()
     kept = None if keep is None else KeptFolds(Path(keep))
