@@ -75,6 +75,19 @@ class TestClient:
         with pytest.raises(AttributeError, match="elbo_mc_ needs the training data in this process"):
             fitted.elbo_mc_  # noqa: B018
 
+    def test_bags_without_an_output_are_not_sent(self, client, data, tmp_path):
+        y, frame = data.y.copy(), pd.DataFrame(data.bags.X, columns=data.bags.feature_names)
+        y[[0, 3, 4, 11]] = np.nan
+        frame = frame.assign(bag=data.bags.labels[data.bags.bag], weight=data.bags.weight)
+        frame.to_parquet(tmp_path / "rows.parquet", index=False)
+        stored = vbagg.Bags.from_parquet(tmp_path / "rows.parquet")
+        seen = np.isfinite(y)
+        here = model().fit(data.bags[seen], y[seen]).elbo_
+        for bags in (data.bags, stored):
+            fitted = model().fit(bags, y, client=client)
+            assert fitted.elbo_ == pytest.approx(here, rel=1e-9)
+            assert fitted.status_.notes[0].startswith("4 of 12 bags have no output")
+
     def test_little_data_stay_here(self, client, data, monkeypatch):
         monkeypatch.setattr(chunks, "BLOCK", 10_000)
         fitted = model().fit(data.bags, data.y, client=client)

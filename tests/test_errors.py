@@ -109,10 +109,17 @@ def test_bags_must_be_bags(bags, y):
 # Outputs
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
 def test_outputs_must_be_finite(bags, y, bad):
     y[[2, 9]] = bad
-    refused(bags, y, rf"`y` must be finite; got {bad} for bags 'D02', 'D09'\. Leave bags without an output")
+    refused(bags, y, rf"`y` must be finite or missing; got {bad} for bags 'D02', 'D09'\. Give NaN for bags without")
+
+
+@pytest.mark.parametrize(("number", "got"), [(0, "none"), (1, "1")])
+def test_two_outputs_at_least_must_be_there(bags, y, number, got):
+    y[number:] = np.nan
+    message = rf"`y` must hold the outputs of at least 2 bags; got {got} for 12 bags, the others are missing\. Give"
+    refused(bags, y, message)
 
 
 def test_missing_outputs_of_a_series_are_named(bags, y):
@@ -289,7 +296,13 @@ def test_trials_go_with_the_binomial(bags, y):
     )
     trials = y + 3.0
     trials[2] = np.nan
-    refused(bags, y, r"`trials` must be finite; got nan for bag 'D02'", fit={"trials": trials}, **binomial)
+    refused(
+        bags,
+        y,
+        r"`trials` must be finite; got nan for bag 'D02', whose outputs are known\.",
+        fit={"trials": trials},
+        **binomial,
+    )
 
 
 def test_offsets_of_a_fit(bags, y):
@@ -309,8 +322,10 @@ def test_early_stopping_needs_a_validation_set(bags, y):
 
 def test_outputs_of_a_validation_set_must_be_finite(bags, y):
     wrong = y.copy()
-    wrong[1] = np.nan
-    refused(bags, y, r"must be finite; got nan for bag 'D01'", fit={"validation": (bags, wrong)})
+    wrong[1] = np.inf
+    refused(bags, y, r"must be finite or missing; got inf for bag 'D01'", fit={"validation": (bags, wrong)})
+    wrong[:] = np.nan
+    refused(bags, y, r"the output of at least one bag; got none for 12 bags", fit={"validation": (bags, wrong)})
 
 
 @pytest.mark.parametrize(
@@ -384,7 +399,7 @@ def test_trials_of_a_prediction(model, bags):
 
 
 def test_scores_of_outputs_that_cannot_be(model, bags):
-    with pytest.raises(ValueError, match=r"`y` must be finite; got nan for bags 'D00', 'D01', 'D02'"):
+    with pytest.raises(ValueError, match=r"the output of at least one bag; got none for 12 bags"):
         model.score(bags, np.full(12, np.nan))
     with pytest.raises(ValueError, match=r"`y` must hold one number per bag, 12 in all; got 3"):
         model.score(bags, [1.0, 2.0, 3.0])

@@ -115,3 +115,12 @@ def test_partitions_that_change_are_refused(table):
     bags.frame = framed(table.assign(people=table["people"] + 1.0), 50)
     with pytest.raises(ValueError, match="must be the same each time they are made; some changed"):
         bags.rows().read()
+
+
+@pytest.mark.parametrize("edges", [(), (40, 41, 41, 120)])
+def test_some_of_the_bags(table, edges):
+    bags, whole = Bags.from_dask(framed(table, *edges), **COLUMNS), in_memory(table).drop_zero_weight()
+    chosen = np.arange(13) % 3 != 1
+    found = Bags(**bags[chosen].rows().read()).drop_zero_weight()
+    np.testing.assert_array_equal(found.X, whole[chosen].X)
+    assert found.labels.tolist() == whole.labels[chosen].tolist()

@@ -52,6 +52,18 @@ def test_portions_are_the_bags_of_the_table(frame, tmp_path, group):
         assert found.feature_names == ("height", "rain")
 
 
+def test_some_of_the_bags(frame, tmp_path):
+    frame.to_parquet(tmp_path / "pixels.parquet", index=False, row_group_size=4)
+    bags, whole = stored(tmp_path / "pixels.parquet"), expected(frame).drop_zero_weight()
+    chosen = np.array([True, False, True, False, True])[: len(bags)]
+    some = bags[chosen]
+    assert some.labels.tolist() == whole.labels[chosen].tolist()
+    np.testing.assert_array_equal(some.sizes, whole.sizes[chosen])
+    np.testing.assert_array_equal(StoredPortion(some.rows()).load().bags.X, whole[chosen].X)
+    np.testing.assert_array_equal(StoredPortion(some.rows(1, 2)).load().bags.X, whole[chosen][1:2].X)
+    assert len(bags) == len(whole)
+
+
 def test_a_folder_of_files_is_read_in_the_order_of_their_names(frame, tmp_path):
     frame.loc[frame["area"] == "a", "people"] = 3.0
     for number, labels in enumerate((["c", "a"], ["f"], ["b", "e", "d"])):

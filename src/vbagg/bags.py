@@ -31,13 +31,14 @@ from vbagg.inputs import (
     some_bags,
     some_values,
 )
+from vbagg.labelled import Labelled
 
 if TYPE_CHECKING:
     from vbagg.framed import FramedBags
     from vbagg.stored import StoredBags
 
 
-class BagTable(ABC):
+class BagTable(Labelled, ABC):
     """What can be said of bags by their labels and sums of weights."""
 
     labels: NDArray[np.object_]
@@ -51,9 +52,6 @@ class BagTable(ABC):
     def weight_squares(self) -> NDArray[np.float64]:
         """Sum of the squared weights of each bag (b,)."""
 
-    def __len__(self) -> int:
-        return self.labels.size
-
     @property
     def n_features(self) -> int:
         """Number of columns."""
@@ -62,44 +60,6 @@ class BagTable(ABC):
     def effective_sizes(self) -> NDArray[np.float64]:
         """Effective number of individuals of each bag (b,): that of equal weights with the same sum of squares."""
         return self.totals() ** 2 / self.weight_squares()
-
-    def align(self, y: Any, name: str = "y") -> NDArray[np.float64]:
-        """One finite number per bag, in the order of `labels` (b,).
-
-        A pandas Series is matched by label; anything else is in the order of `labels` already. Bags that share a
-        label share its value.
-        """
-        if hasattr(y, "iloc") and y.ndim == 1 and y.index.tolist() != self.labels.tolist():
-            y = y.iloc[self._match(y.index, name)]
-        values = as_numbers(y, name, "bag", len(self), lambda a: f"bag {self.labels[a]!r}")
-        missing = ~np.isfinite(values)
-        if missing.any():
-            raise ValueError(
-                f"`{name}` must be finite; got {values[missing][0]} for {some_bags(self.labels[missing])}. "
-                "Leave bags without an output out of the fit."
-            )
-        return values.copy()
-
-    def _match(self, index: Any, name: str) -> list[int]:
-        """Position in a pandas index of the label of each bag."""
-        repeated = index[index.duplicated()].unique().tolist()
-        if repeated:
-            raise ValueError(
-                f"`{name}` must hold one value per bag; it holds several for {some_bags(repeated)}. "
-                "Add them up, or keep one."
-            )
-        position = {label: i for i, label in enumerate(index.tolist())}
-        known = dict.fromkeys(self.labels)
-        missing = [label for label in known if label not in position]
-        unknown = [label for label in position if label not in known]
-        if missing or unknown:
-            lacks = f"; it lacks {some_bags(missing)}" if missing else ""
-            extra = f"; it holds the unknown {some_bags(unknown)}" if unknown else ""
-            raise ValueError(
-                f"`{name}` is a Series, so its index must be the labels of the bags{lacks}{extra}. "
-                f"Index it by label, or pass `{name}.to_numpy()` in the order of `bags.labels`."
-            )
-        return [position[label] for label in self.labels]
 
 
 class Bags(BagTable):

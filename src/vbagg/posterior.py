@@ -87,9 +87,9 @@ class Posterior:
         """Probability of being at or below `x`."""
         return self.law.cdf(x)
 
-    def log_prob(self, y: np.ndarray) -> np.ndarray:
-        """Log density (mass for counts) at `y`."""
-        return self.law.log_prob(y)
+    def log_prob(self, y: np.ndarray, upper: np.ndarray | None = None) -> np.ndarray:
+        """Log density (mass for counts) at `y`; where `upper` is more, log probability of what lies between them."""
+        return self.law.log_prob(y) if upper is None else self.law.log_prob_within(y, upper)
 
     def sample(self, n: int = 100, seed: int = 0) -> np.ndarray:
         """Joint draws (n, rows)."""

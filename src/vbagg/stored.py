@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from vbagg.inputs import object_array, some_bags
+from vbagg.labelled import Labelled
 
 SUFFIX = ".parquet"
 
@@ -36,7 +37,7 @@ class Run(NamedTuple):
         return Run(self.label, (*self.pieces, *other.pieces), self.counted + other.counted)
 
 
-class DistantBags(ABC):
+class DistantBags(Labelled, ABC):
     """Bags whose rows are not in this process. `labels` and `sizes` are of those that have any weight."""
 
     features: tuple[str, ...]
@@ -68,9 +69,6 @@ class DistantBags(ABC):
     def sizes(self) -> np.ndarray:
         """Number of rows of positive weight of each bag (b,)."""
         return np.array([run.counted for run in self._runs], dtype=np.intp)
-
-    def __len__(self) -> int:
-        return len(self._runs)
 
     @property
     def columns(self) -> list[str]:

@@ -339,8 +339,10 @@ def test_constant_refuses_what_it_cannot_use():
         _ = vbagg.Constant().bag_rates_
     with pytest.raises(TypeError, match=r"`bags` must be a vbagg\.Bags; got ndarray"):
         vbagg.Constant().fit(bags.X, y)
-    with pytest.raises(ValueError, match=r"`y` must be finite; got nan for bag 'a'"):
-        vbagg.Constant().fit(bags, [1.0, np.nan, 2.0])
+    with pytest.raises(ValueError, match=r"`y` must be finite or missing; got inf for bag 'a'"):
+        vbagg.Constant().fit(bags, [1.0, np.inf, 2.0])
+    with pytest.raises(ValueError, match=r"`y` must hold the output of at least one bag; got none for 3 bags"):
+        vbagg.Constant().fit(bags, np.full(3, np.nan))
     model = vbagg.Constant().fit(bags, y)
     with pytest.raises(ValueError, match=r"labels of training bags; got the unknown bags 'z', 'y'\."):
         model.posterior(np.zeros(4), bag=["a", "z", "y", "z"])
@@ -584,8 +586,8 @@ def test_impossible_data_are_refused(model):
     bags, y, offset = toy()
     with pytest.raises(ValueError, match=r"`bags` must hold at least 2 bags; got 1"):
         model.fit(bags[:1], y[:1])
-    with pytest.raises(ValueError, match=r"`y` must be finite; got nan for bag"):
-        model.fit(bags, np.where(np.arange(10) == 3, np.nan, y))
+    with pytest.raises(ValueError, match=r"`y` must be finite or missing; got inf for bag"):
+        model.fit(bags, np.where(np.arange(10) == 3, np.inf, y))
     with pytest.raises(ValueError, match=r"`offset` must be finite; got nan at row 3"):
         model.fit(bags, y, offset=np.where(np.arange(36) == 3, np.nan, offset))
     with pytest.raises(TypeError, match=r"`bags` must be a vbagg\.Bags; got ndarray"):

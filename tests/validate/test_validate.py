@@ -287,6 +287,42 @@ def test_every_bag_is_predicted_without_its_fold():
     assert (result.models, result.n_bags, result.failures, result.notes) == (("known",), 12, [], [])
 
 
+def test_bags_without_an_output_are_in_no_fold():
+    bags, y = toy()
+    folds = np.array([1, 2, 3] * 4)
+    y[[0, 4, 7]] = np.nan
+    seen = np.isfinite(y)
+    named = pd.Series(folds, index=bags.labels.tolist()).astype(object).where(seen, None)
+    of_seen = {"known": Known(sd=30.0)}, bags[seen], y[seen]
+    expected = cross_validate(*of_seen, folds[seen], baselines=None).table
+    for given in (folds, named):
+        result = cross_validate({"known": Known(sd=30.0)}, bags, y, given, baselines=None)
+        pd.testing.assert_frame_equal(result.table, expected)
+        assert result.notes == ["3 of 12 bags have no output and are in no fold: bags 'D00', 'D04', 'D07'."]
+        assert result.n_bags == 9
+    at_random = cross_validate({"known": Known(sd=30.0)}, bags, y, 3, baselines=None)
+    pd.testing.assert_frame_equal(at_random.table, cross_validate(*of_seen, 3, baselines=None).table)
+    assert at_random.table.groupby("fold").size().tolist() == [3, 3, 3]
+    with pytest.raises(ValueError, match=r"must hold the outputs of at least 2 bags; got none for 12 bags"):
+        cross_validate({"known": Known(sd=30.0)}, bags, np.full(12, np.nan), folds, baselines=None)
+
+
+def test_bounds_are_refused():
+    bags, y = toy()
+    with pytest.raises(ValueError, match=r"`upper` does not go with `cross_validate`, .* take `model\.score\("):
+        cross_validate(BagGLM(), bags, y, 3, upper=y + 1)
+
+
+def test_offsets_follow_the_bags_that_have_an_output():
+    bags, y = toy()
+    y[[0, 4, 7]] = np.nan
+    seen, offset = np.isfinite(y), np.random.default_rng(2).normal(size=bags.n_individuals)
+    ours = cross_validate(BagGLM(), bags, y, np.array([1, 2, 3] * 4), offset=offset).table
+    there = offset[bags.rows][seen[bags.bag]]
+    theirs = cross_validate(BagGLM(), bags[seen], y[seen], np.array([1, 2, 3] * 4)[seen], offset=there).table
+    pd.testing.assert_frame_equal(ours, theirs)
+
+
 def test_real_models_score_as_in_a_loop():
     bags, y = toy()
     folds = random_folds(bags, 3, seed=1)
@@ -475,8 +511,8 @@ def test_what_is_refused_before_any_fit():
         cross_validate(Known(), bags[[0, 0, 1, 2]], y[[0, 0, 1, 2]], 2)
     with pytest.raises(ValueError, match="must not be negative"):
         cross_validate(BagGLM(), bags, -1 - y)
-    with pytest.raises(ValueError, match=r"`y` must be finite; got nan for bag 'D03'"):
-        cross_validate(Known(), bags, np.where(np.arange(12) == 3, np.nan, y))
+    with pytest.raises(ValueError, match=r"`y` must be finite or missing; got inf for bag 'D03'"):
+        cross_validate(Known(), bags, np.where(np.arange(12) == 3, np.inf, y))
     with pytest.raises(ValueError, match=r"`per` must be positive; got 0"):
         cross_validate(Known(), bags, y, 2, per=0)
 

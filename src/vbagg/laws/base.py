@@ -63,6 +63,26 @@ class Law(ABC):
         y = np.asarray(y, dtype=np.float64)
         return np.where(np.isnan(y), np.nan, self._log_prob(y))
 
+    def log_prob_within(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Array:
+        """Log probability of values from `lower` to `upper`, ends included; `log_prob` where these are equal.
+
+        An `upper` of NaN is `lower`.
+        """
+        low, high = np.broadcast_arrays(np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64))
+        high = np.where(np.isnan(high), low, high)
+        hidden = high > low
+        density = self.log_prob(low)
+        if not hidden.any():
+            return density
+        before = np.ceil(low) - 1 if self.discrete else low
+        ends = np.where(np.isfinite(high), high, low)
+        # differences of the tail on the side where the interval lies
+        below, above = self.cdf(before), self.exceedance(before)
+        from_above = above - np.where(np.isfinite(high), self.exceedance(ends), 0.0)
+        inside = np.where((below > 0.5) | np.isposinf(high), from_above, self.cdf(ends) - below)
+        with np.errstate(divide="ignore"):
+            return np.where(hidden, np.log(np.maximum(inside, 0.0)), density)
+
     def quantile(self, q: npt.ArrayLike) -> Array:
         """Quantiles of shape (rows,) for a scalar ``q``, (len(q), rows) for a vector."""
         levels = probabilities(q, "q")

@@ -26,6 +26,7 @@ REGISTERED = {
 if TYPE_CHECKING:
     from vbagg.likelihoods.base import Likelihood
     from vbagg.likelihoods.binomial import BetaBinomial, Binomial
+    from vbagg.likelihoods.censored import Censored
     from vbagg.likelihoods.counts import NegativeBinomial, Poisson
     from vbagg.likelihoods.exponential import Exponential
     from vbagg.likelihoods.normal import Normal
@@ -35,6 +36,7 @@ __all__ = [
     "REGISTERED",
     "BetaBinomial",
     "Binomial",
+    "Censored",
     "Exponential",
     "Likelihood",
     "NegativeBinomial",
@@ -45,7 +47,10 @@ __all__ = [
     "likelihood_classes",
 ]
 
-_HOMES = {place.split(".")[1]: place.split(".")[0] for place in REGISTERED.values()} | {"Likelihood": "base"}
+_HOMES = {place.split(".")[1]: place.split(".")[0] for place in REGISTERED.values()} | {
+    "Likelihood": "base",
+    "Censored": "censored",
+}
 
 
 def __getattr__(name: str) -> Any:

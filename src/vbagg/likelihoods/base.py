@@ -13,6 +13,7 @@ from vbagg import laws
 from vbagg.bags import BagTable
 from vbagg.kernels import Prior
 from vbagg.likelihoods.numerical import draw_outputs, mixed_law
+from vbagg.likelihoods.within import Terms, log_sum_of_counts
 from vbagg.matched import Matched
 
 Array = jax.Array
@@ -106,11 +107,33 @@ class Likelihood:
             reason = self.refused.get(link, f"it works with {', '.join(map(repr, self.links))}")
             raise ValueError(f"`link`={link!r} does not go with likelihood {self.name!r}: {reason}.")
 
+    def check_approximation(self, name: str) -> None:
+        """Refuse an approximation that does not go with this likelihood, with the reason."""
+
     # the density
 
     def log_prob(self, y: Any, T: Any, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:
         """Log density of an output given its total, MATH (12)."""
         raise NotImplementedError
+
+    def log_interval(
+        self, lower: Any, upper: Any, T: Any, facts: Facts, p: Parameters, spread: Any, terms: Terms
+    ) -> Array:
+        """Log probability that an output lies from `lower` to `upper`, ends included, MATH (16): a sum over counts."""
+        if not self.counts:
+            raise ValueError(
+                f"`upper` does not go with likelihood {self.name!r}, whose probability of an interval is not known."
+                " Give exact outputs, or NaN for those that are not."
+            )
+        each = {name: jnp.asarray(values)[..., None] for name, values in facts.items()}
+        T, spread = jnp.asarray(T)[..., None], jnp.asarray(spread)[..., None]
+        largest = self.support(facts)[1]
+        return log_sum_of_counts(lambda y: self.log_prob(y, T, each, p, spread), lower, upper, largest, terms)
+
+    @property
+    def numbers_per_output(self) -> int:
+        """About how many densities `log_prob` works out for one."""
+        return 1
 
     def mean(self, T: Any, facts: Facts, p: Parameters) -> Any:
         """Expected output; linear in `T`."""

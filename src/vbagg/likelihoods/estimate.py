@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from vbagg.likelihoods.base import Facts, Learnt, Likelihood
 from vbagg.likelihoods.numerical import log_density
 
 LARGEST_LOG = 15.0
+FACTORS, MOST_TURNS, CLOSE = (0.3, 3.0), 50, 1e-8
+"""By what a rate changes at most in one turn, how many there are, and when it stays."""
 
 
 def estimate_noise(likelihood: Likelihood, y: np.ndarray, T: np.ndarray, facts: Facts, spent: float = 0.0) -> Learnt:
@@ -30,3 +34,23 @@ def estimate_noise(likelihood: Likelihood, y: np.ndarray, T: np.ndarray, facts: 
 
     found = minimize_scalar(loss, bounds=(-LARGEST_LOG, LARGEST_LOG), method="bounded", options={"xatol": 1e-8})
     return {name: float(np.exp(found.x))}
+
+
+def estimate_rate(
+    likelihood: Likelihood, y: np.ndarray, share: np.ndarray, facts: Facts, start: float
+) -> tuple[float, Learnt]:
+    """The rate that makes outputs with the totals `rate * share` most likely, and the noise, each given the other."""
+    from scipy.optimize import minimize_scalar
+
+    rate, noise = start, estimate_noise(likelihood, y, start * share, facts)
+    for _ in range(MOST_TURNS):
+        logs, before = likelihood.logs(noise), rate
+
+        def loss(factor: float, logs: Any = logs, before: float = before) -> float:
+            return -float(np.sum(log_density(likelihood, y, before * factor * share, facts, logs)))
+
+        rate = before * float(minimize_scalar(loss, bounds=FACTORS, method="bounded", options={"xatol": 1e-9}).x)
+        noise = estimate_noise(likelihood, y, rate * share, facts)
+        if abs(rate / before - 1) < CLOSE:
+            break
+    return rate, noise

@@ -11,6 +11,7 @@ import numpy as np
 from vbagg import laws
 from vbagg.likelihoods.base import Array, Facts, Learnt, Lemma1, Likelihood, Parameters
 from vbagg.likelihoods.checks import check_nonnegative
+from vbagg.likelihoods.within import Terms, log_difference
 
 LEAST_SPREAD = 1e-12
 
@@ -33,10 +34,18 @@ class Exponential(Likelihood):
         check_nonnegative(y, labels, "an exponential output")
 
     def log_prob(self, y: Any, T: Any, facts: Facts, p: Parameters, spread: Any = 0.0) -> Array:  # noqa: D102
-        # 1/T gamma with shape a = 2 + 1/spread: Lomax with scale b = (a - 1) T
-        a = 2 + 1 / jnp.maximum(jnp.asarray(spread), LEAST_SPREAD)
-        scale = (a - 1) * T
+        a, scale = _lomax(T, spread)
         return jnp.log(a / (a - 1)) - jnp.log(T) - (a + 1) * jnp.log1p(y / scale)
+
+    def log_interval(  # noqa: D102
+        self, lower: Any, upper: Any, T: Any, facts: Facts, p: Parameters, spread: Any, terms: Terms
+    ) -> Array:
+        a, scale = _lomax(T, spread)
+        ends = jnp.isfinite(upper) & (upper > lower)
+        above_low, above_high = (
+            -a * jnp.log1p(end / scale) for end in (lower, jnp.where(ends, upper, 2 * lower + scale))
+        )
+        return jnp.where(ends, log_difference(above_low, above_high), above_low)
 
     def variance(self, T: Any, facts: Facts, p: Parameters) -> Any:  # noqa: D102
         return T**2
@@ -52,3 +61,9 @@ class Exponential(Likelihood):
 
     def support(self, facts: Facts) -> tuple[Any, Any]:  # noqa: D102
         return 0.0, np.inf
+
+
+def _lomax(T: Any, spread: Any) -> tuple[Array, Array]:
+    """Shape and scale: 1/T is gamma with the shape a = 2 + 1/spread, so that outputs have the scale b = (a - 1) T."""
+    a = 2 + 1 / jnp.maximum(jnp.asarray(spread), LEAST_SPREAD)
+    return a, (a - 1) * T

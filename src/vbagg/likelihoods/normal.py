@@ -7,11 +7,13 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import log_ndtr
 
 from vbagg import laws
 from vbagg.bags import BagTable
 from vbagg.kernels import Prior
 from vbagg.likelihoods.base import Array, Facts, Learnt, Likelihood, Parameters
+from vbagg.likelihoods.within import Terms, log_difference
 from vbagg.matched import Matched
 
 
@@ -70,6 +72,18 @@ class Normal(Likelihood):
         s2 = self.variance(T, facts, p) + spread
         return -0.5 * (jnp.log(2 * jnp.pi * s2) + (y - T) ** 2 / s2)
 
+    def log_interval(  # noqa: D102
+        self, lower: Any, upper: Any, T: Any, facts: Facts, p: Parameters, spread: Any, terms: Terms
+    ) -> Array:
+        sd = jnp.sqrt(self.variance(T, facts, p) + spread)
+        ends = jnp.isfinite(upper) & (upper > lower)
+        low, high = (lower - T) / sd, (jnp.where(ends, upper, lower + 1.0) - T) / sd
+        above = low > 0
+        # in the tail where probabilities are small
+        near, far = jnp.where(above, -low, high), jnp.where(above, -high, low)
+        within = log_difference(log_ndtr(near), log_ndtr(far))
+        return jnp.where(ends, within, log_ndtr(-low))
+
     def matched(  # noqa: D102
         self, y: Array, M: Array, V: Array, law: Matched, facts: Facts, p: Parameters, spread: Any = 0.0
     ) -> Array:
@@ -91,4 +105,9 @@ def known_variances(bags: BagTable, tau: Any) -> np.ndarray:
         return np.full(len(bags), float(tau))
     if hasattr(tau, "iloc") and tau.index.is_unique and set(bags.labels) <= set(tau.index):
         tau = tau.loc[list(bags.labels)].to_numpy()
+    elif not hasattr(tau, "iloc") and np.shape(tau) != (len(bags),):
+        raise ValueError(
+            f"`tau` must hold one number per bag, {len(bags)} in all; got shape {np.shape(tau)}. Give a Series by"
+            " label, which suits some of the bags too, as where outputs are missing."
+        )
     return bags.align(tau, "tau")

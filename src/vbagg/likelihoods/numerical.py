@@ -29,7 +29,9 @@ def log_density(likelihood: Likelihood, y: Any, T: Any, facts: dict[str, Any], p
     """`likelihood.log_prob` of NumPy arrays, of the shape that they have together."""
     y, T, *values = np.broadcast_arrays(y, T, *facts.values())
     flat = [np.ravel(array).astype(float) for array in (y, T, *values)]
-    size = min(max(SMALLEST_BLOCK, 1 << max(y.size - 1, 1).bit_length()), LARGEST_BLOCK)
+    size = min(
+        max(SMALLEST_BLOCK, 1 << max(y.size - 1, 1).bit_length()), LARGEST_BLOCK // likelihood.numbers_per_output
+    )
     found = np.empty(y.size)
     with jax.enable_x64(True):
         learnt = {name: np.asarray(value, float) for name, value in p.items()}

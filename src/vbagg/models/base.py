@@ -11,6 +11,8 @@ import numpy as np
 from vbagg.bags import Bags
 from vbagg.errors import NotFittedError
 from vbagg.likelihoods.base import Likelihood
+from vbagg.models.frame import check_is_bags
+from vbagg.models.outputs import aligned_outputs
 from vbagg.posterior import PointEstimate, Posterior
 
 
@@ -103,9 +105,17 @@ class BagModel(Estimator):
         """Expected output of each bag."""
         return self.predictive_bags(bags, trials, offset).mean
 
-    def score(self, bags: Bags, y: Any, trials: Any = None, offset: Any = None) -> float:
-        """Mean log predictive density of the outputs of bags."""
-        return float(np.mean(self.predictive_bags(bags, trials, offset).log_prob(bags.align(y, "y"))))
+    def score(self, bags: Bags, y: Any, trials: Any = None, offset: Any = None, upper: Any = None) -> float:
+        """Mean log predictive density of the outputs of bags, those that are missing (NaN) left out.
+
+        Where `upper` is more than `y` it is the log probability of an output between them.
+        """
+        self._checked()
+        check_is_bags(bags)
+        outputs = aligned_outputs(bags, y, trials, upper)
+        outputs.require(1)
+        found = self.predictive_bags(bags, outputs.trials_for_all, offset).log_prob(outputs.y, outputs.upper)
+        return float(np.mean(found[outputs.seen]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file; `vbagg.load` reads it."""

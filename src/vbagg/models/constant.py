@@ -8,14 +8,17 @@ from typing import Any, Self
 import numpy as np
 
 from vbagg.bags import Bags
+from vbagg.inference import Status
 from vbagg.inputs import some_bags
 from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
-from vbagg.likelihoods.estimate import estimate_noise
+from vbagg.likelihoods.censored import censored
+from vbagg.likelihoods.estimate import estimate_noise, estimate_rate
 from vbagg.links import get_link
 from vbagg.models import setup
 from vbagg.models.base import BagModel
 from vbagg.models.frame import check_is_bags
+from vbagg.models.outputs import given_outputs
 from vbagg.models.point import noise_alone
 from vbagg.posterior import PointEstimate, Posterior
 
@@ -62,7 +65,7 @@ class ConstantFitted:
 
 
 class Constant(BagModel):
-    """`y_a / w_a` for every individual of a training bag, `sum y / sum w` for all others.
+    """`y_a / w_a` for every individual of a bag with a known output, `sum y / sum w` for all others.
 
     Bags given to `predict`, `score` and the posteriors of bags count as new, whatever their labels; rates of training
     bags are in `bag_rates_`, and `posterior(X, bag=labels)` gives them to individuals.
@@ -78,17 +81,30 @@ class Constant(BagModel):
     def __init__(self, likelihood: str | Likelihood = "poisson") -> None:
         self.likelihood = likelihood
 
-    def fit(self, bags: Bags, y: Any, trials: Any = None, progress: Any = None) -> Self:
-        """Take the rates of bags."""
+    def fit(self, bags: Bags, y: Any, trials: Any = None, progress: Any = None, upper: Any = None) -> Self:
+        """Take the rates of bags.
+
+        Where outputs are known within bounds only (`upper`, as for `VBAgg`), the overall rate is the likeliest one, and
+        the rate of such a bag is the nearest to it within its bounds.
+        """
         likelihood = get_likelihood(self.likelihood)
         check_is_bags(bags)
-        values, n_trials = setup.check_outputs(bags, y, trials, likelihood)
-        exposure = likelihood.exposure(bags, n_trials)
-        rate = float(values.sum() / exposure.sum())
-        totals = rate * exposure if n_trials is None else np.full(len(bags), rate)
-        noise = estimate_noise(likelihood, values, totals, likelihood.facts(bags, n_trials))
-        # a bag without trials has the overall rate
-        rates = np.divide(values, exposure, out=np.full(len(bags), rate), where=exposure > 0)
+        outputs = given_outputs(bags, y, trials, likelihood, upper)
+        outputs.require(1)
+        seen, known = outputs.seen, outputs.observed()
+        exposure = likelihood.exposure(bags, outputs.trials)
+        share = exposure[seen] if known.trials is None else np.ones(len(known.y))
+        facts = likelihood.facts(bags if seen.all() else bags[seen], known.trials)
+        rate = float(known.typical.sum() / exposure[seen].sum())
+        if known.hidden.any():
+            of_data, bounds = censored(likelihood, known.y, known.upper, known.labels, facts)
+            rate, noise = estimate_rate(of_data, known.typical, share, facts | bounds, rate)
+        else:
+            noise = estimate_noise(likelihood, known.y, rate * share, facts)
+        values = np.clip(rate * exposure, outputs.y, outputs.upper)
+        # a bag without trials, or without an output, has the overall rate
+        rates = np.divide(values, exposure, out=np.full(len(bags), rate), where=seen & (exposure > 0))
+        self.status_ = Status(True, "There is one rate for all.", 0, 0, notes=outputs.notes)
         self._fitted = ConstantFitted(likelihood, rate, bags.labels.tolist(), rates, noise, bags.n_features)
         return self
 

@@ -88,6 +88,11 @@ def drop_inert(bags: Bags, offset: Any) -> tuple[Bags, np.ndarray]:
     return bags.drop_zero_weight(), values[bags.weight > 0]
 
 
+def observed_bags(bags: Bags, offset: np.ndarray, seen: np.ndarray) -> tuple[Bags, np.ndarray]:
+    """Those bags that have an output, and the offset of their rows."""
+    return (bags, offset) if seen.all() else (bags[seen], offset[seen[bags.bag]])
+
+
 def bag_weights(bags: Bags, link: Link) -> Bags:
     """Bags as they enter `T`: where totals are averages, weights sum to one in each bag."""
     if not link.averages:

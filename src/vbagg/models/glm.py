@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.bags import Bags
+from vbagg.errors import ConvergenceWarning
+from vbagg.inference import Status
 from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
 from vbagg.links import Link, get_link
@@ -146,12 +149,20 @@ class BagGLM(BagModel):
         """Name of the link that goes with the likelihood."""
         return get_likelihood(self.likelihood).links[0]
 
-    def fit(self, bags: Bags, y: Any, trials: Any = None, offset: Any = None, progress: Any = None) -> Self:
+    def fit(
+        self,
+        bags: Bags,
+        y: Any,
+        trials: Any = None,
+        offset: Any = None,
+        progress: Any = None,
+        upper: Any = None,
+    ) -> Self:
         """Regress bag outputs on bag means.
 
         Parameters
         ----------
-        bags, y, trials
+        bags, y, trials, upper
             As for `VBAgg`.
         offset
             Known term of the linear predictor per row of the data that made `bags`. A bag has the logarithm of the
@@ -163,13 +174,17 @@ class BagGLM(BagModel):
             raise ValueError(f"`ridge` must be positive; got {self.ridge!r}. A tiny number such as 1e-6 is allowed.")
         likelihood = get_likelihood(self.likelihood)
         link = get_link(self.link)
-        data = setup.training_data(bags, y, trials, offset, likelihood, link)
+        data = setup.training_data(bags, y, trials, offset, likelihood, link, upper=upper)
         columns = self._columns(data.bags)
         frame = _bag_frame(data, likelihood, link, columns)
-        facts = likelihood.facts(data.bags, data.trials)
+        facts = likelihood.facts(data.bags, data.trials) | data.bounds
         design = Design(*regressors(frame, columns, data.bags, data.offset), data.y, facts)
-        beta, precision, noise = estimate(likelihood, link, design, self.ridge, (LEAST_NOISE * frame.rate_scale) ** 2)
+        least = (LEAST_NOISE * frame.rate_scale) ** 2
+        beta, precision, noise, wrong = estimate(data.likelihood, link, design, self.ridge, least)
         self._fitted = GLMFitted(frame, likelihood, columns, beta, np.linalg.inv(precision), noise)
+        self.status_ = Status(not wrong, wrong or "Coefficients maximise the likelihood.", 0, 0, notes=data.notes)
+        if wrong:
+            warnings.warn(wrong, ConvergenceWarning, stacklevel=2)
         return self
 
     @property

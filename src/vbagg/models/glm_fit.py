@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.compiling import jit
-from vbagg.errors import ConvergenceWarning
 from vbagg.likelihoods.base import Facts, Learnt, Likelihood
 from vbagg.likelihoods.estimate import estimate_noise
 from vbagg.links import Link
@@ -37,8 +35,8 @@ class Design(NamedTuple):
 
 def estimate(
     likelihood: Likelihood, link: Link, design: Design, ridge: float, least_tau: float
-) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
-    """Coefficients, their precision and the noise, each given the other until both stay."""
+) -> tuple[np.ndarray, np.ndarray, dict[str, float], str]:
+    """Coefficients, their precision and the noise, each given the other until both stay; what is wrong, if anything."""
     beta = np.zeros(design.Z.shape[1])
 
     def noise_at(beta: np.ndarray, spent: float) -> Learnt:
@@ -47,21 +45,20 @@ def estimate(
 
     noise = noise_at(beta, 1.0)
     for _ in range(MOST_STEPS):
-        beta, precision = _scoring(likelihood, link, design, beta, noise, ridge)
+        beta, precision, wrong = _scoring(likelihood, link, design, beta, noise, ridge)
         if not noise:
-            return beta, precision, noise
+            return beta, precision, noise, wrong
         before = noise
         noise = noise_at(beta, len(beta) - ridge * float(np.trace(np.linalg.inv(precision))))
         if all(abs(np.log(noise[name] / before[name])) < 1e-7 for name in noise):
-            return beta, precision, noise
-    warnings.warn("The noise of the GLM has not converged; drop covariates.", ConvergenceWarning, stacklevel=3)
-    return beta, precision, noise
+            return beta, precision, noise, wrong
+    return beta, precision, noise, "The noise of the GLM has not converged; drop covariates."
 
 
 def _scoring(
     likelihood: Likelihood, link: Link, design: Design, beta: np.ndarray, noise: dict[str, float], ridge: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients and their precision for known noise, by Fisher scoring."""
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Coefficients and their precision for known noise, by Fisher scoring, and what is wrong, if anything."""
     logs = {name: np.log(value) for name, value in noise.items()}
 
     def at(beta: np.ndarray) -> Scored:
@@ -79,13 +76,12 @@ def _scoring(
     for _ in range(MOST_STEPS):
         step = np.linalg.solve(precision, gradient)
         if float(step @ gradient) < 1e-12 * max(1.0, abs(value)):
-            return beta, precision
+            return beta, precision, ""
         found = backtrack(_attempt(at, beta, value, step), float(step @ gradient), least=0.0, tries=60)
         if found is None:
-            return beta, precision  # no progress beyond rounding
+            return beta, precision, ""  # no progress beyond rounding
         beta, (value, gradient, precision) = beta + found[0] * step, found[1]
-    warnings.warn("The GLM has not converged; drop covariates.", ConvergenceWarning, stacklevel=4)
-    return beta, precision
+    return beta, precision, "The GLM has not converged; drop covariates."
 
 
 def _attempt(

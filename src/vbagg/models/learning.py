@@ -58,7 +58,7 @@ class Learning:
     """One fit: the model of these data, its arrays, and where a search may begin."""
 
     def __init__(self, choices: Choices, data: TrainingData) -> None:
-        likelihood, outline = choices.likelihood, data.outline
+        likelihood, outline = data.likelihood, data.outline
         kernel = choices.kernel or setup.default_kernel(outline, with_individual_effect=likelihood.individual_effect)
         components, learn_landmarks = setup.resolve_components(kernel, choices.landmarks, outline)
         self.components, data = setup.on_surfaces(components, data, choices.random_state)
@@ -89,7 +89,8 @@ class Learning:
         members, fit, note = self._averaged(task, fit)
         residual_sd, noise_sd = fit.spreads or problem.at(fit.parameters, fit.jitter).spreads(fit.posterior)
         learnt = self.spec.likelihood.in_users_units(fit.parameters.likelihood, 1.0)
-        notes = (*notes_on_data(self.spec.likelihood, self.components, self.data.outline, self.data.y, learnt), *note)
+        on_data = notes_on_data(self.spec.likelihood, self.components, self.data.outline, self.data.y, learnt)
+        notes = (*self.data.notes, *on_data, *note)
         fit = replace(fit, status=replace(fit.status, notes=notes, residual_sd=residual_sd, noise_sd=noise_sd))
         return Learnt(self._fitted(fit, members), fit, problem.chunks if isinstance(problem.sums, Here) else None)
 

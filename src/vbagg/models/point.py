@@ -25,6 +25,7 @@ from vbagg.models.bagloss import BagLoss, Batches, flat_bags, manifold_terms, me
 from vbagg.models.base import BagModel
 from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.functions import LatentFunction
+from vbagg.models.outputs import aligned_outputs
 from vbagg.posterior import PointEstimate, Posterior
 from vbagg.priors import LogPrior
 from vbagg.progress import Report, reporting
@@ -120,12 +121,13 @@ class PointModel(BagModel):
         progress: bool | Report | None = None,
         early_stop: tuple[Bags, Any] | None = None,
         bag_covariates: Any = None,
+        upper: Any = None,
     ) -> Self:
         """Learn from bag outputs.
 
         Parameters
         ----------
-        bags, y, trials, offset, progress
+        bags, y, trials, offset, progress, upper
             As for `VBAgg`.
         validation
             `(bags, y)` held out: decides between learning rates and seeds.
@@ -137,8 +139,9 @@ class PointModel(BagModel):
         likelihood, link = get_likelihood(self.likelihood), get_link(self.link)
         likelihood.check_link(link.name)
         options = _check_options(self)
-        data = setup.training_data(bags, y, trials, offset, likelihood, link)
-        covariates = manifolds.check_bag_covariates(data.bags, bag_covariates)
+        data = setup.training_data(bags, y, trials, offset, likelihood, link, upper=upper)
+        covariates = manifolds.check_bag_covariates(bags, bag_covariates)
+        covariates = None if covariates is None else covariates[data.seen]
         frame = data.frame
         viewed, viewed_offset = self._training_view(data.bags, data.offset)
         ready, known = frame.standardised(viewed, viewed_offset)
@@ -146,8 +149,8 @@ class PointModel(BagModel):
             function, start, trainable, log_prior = self._structure(data, likelihood)
             similar, constants = manifold_terms(self.manifold, ready, covariates, self.random_state)
             constants["penalty"] = float(self.penalty)
-            objective = BagLoss(function, likelihood, link, log_prior, "bag_kernel" in constants)
-            facts = likelihood.facts(viewed, data.trials, frame.rate_scale)
+            objective = BagLoss(function, data.likelihood, link, log_prior, "bag_kernel" in constants)
+            facts = likelihood.facts(viewed, data.trials, frame.rate_scale) | data.bounds
             flat = flat_bags(ready, known, data.y, facts, similar)
 
             def state(seed: int) -> Any:
@@ -178,7 +181,7 @@ class PointModel(BagModel):
         self._fitted = fitted(best.state)
         self.history_ = best.history
         message = f"Ran {best.epochs} epochs; stochastic gradients do not test convergence."
-        self.status_ = Status(True, message, best.epochs, 0, tuple(scores))
+        self.status_ = Status(True, message, best.epochs, 0, tuple(scores), notes=data.notes)
         return self
 
     @abstractmethod
@@ -198,10 +201,11 @@ class PointModel(BagModel):
         if setup.held_out_score(frame, objective.likelihood, early_stop, "early_stop") is None:
             return None
         assert early_stop is not None
-        used, offset = self._training_view(*drop_inert(early_stop[0], None))
+        outputs = aligned_outputs(*early_stop, None)
+        used, offset = self._training_view(*drop_inert(early_stop[0][outputs.seen], None))
         ready, known = frame.standardised(used, offset)
         facts = objective.likelihood.facts(used, None, frame.rate_scale)
-        return mean_log_prob(objective, ready, flat_bags(ready, known, early_stop[0].align(early_stop[1]), facts))
+        return mean_log_prob(objective, ready, flat_bags(ready, known, outputs.observed().y, facts))
 
 
 def _validator(score: Callable[..., Any] | None, fitted: Callable[[Any], PointFitted]) -> Callable[[Any], float] | None:

@@ -10,16 +10,18 @@ import jax
 import numpy as np
 
 from vbagg import kernels
-from vbagg.bags import Bags, BagTable
+from vbagg.bags import Bags
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import FeatureMap
 from vbagg.geodesic import GeodesicChart
 from vbagg.kernels import Kernel
 from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks, representatives
 from vbagg.likelihoods.base import Facts, Likelihood
+from vbagg.likelihoods.censored import censored
 from vbagg.links import Link
 from vbagg.models.base import FittedState
-from vbagg.models.frame import Frame, check_is_bags, drop_inert
+from vbagg.models.frame import Frame, check_is_bags, drop_inert, observed_bags
+from vbagg.models.outputs import FEWEST, given_outputs
 from vbagg.observed import Observed
 from vbagg.portions import Outline, Portions, Sample
 from vbagg.scaling import Scaler
@@ -51,10 +53,19 @@ class TrainingData:
 
     portions: Portions
     y: np.ndarray
+    """Outputs; where only bounds are known, numbers between them."""
     trials: np.ndarray | None
+    likelihood: Likelihood
+    """That of the outputs, or of what is known of them."""
     facts: Facts
     """What the likelihood knows of each bag, in the units of training."""
+    bounds: Facts
+    """The part of it that outputs are known by, if some are known within bounds."""
     frame: Frame
+    seen: np.ndarray
+    """Which of the bags that were given have an output; the others are not here."""
+    notes: tuple[str, ...] = ()
+    """What a user should know of those."""
 
     @property
     def outline(self) -> Outline:
@@ -79,26 +90,51 @@ class TrainingData:
 
 
 def training_data(
-    bags: Any, y: Any, trials: Any, offset: Any, likelihood: Likelihood, link: Link, client: Any = None
+    bags: Any,
+    y: Any,
+    trials: Any,
+    offset: Any,
+    likelihood: Likelihood,
+    link: Link,
+    client: Any = None,
+    upper: Any = None,
 ) -> TrainingData:
     """Check what `fit` was given; with a `client` of Dask its workers hold the individuals."""
-    if isinstance(bags, DistantBags):
-        bags = bags if client is not None else Bags(**bags.rows().read())
-    else:
+    if isinstance(bags, DistantBags) and client is None:
+        bags = Bags(**bags.rows().read())
+    elif not isinstance(bags, DistantBags):
         check_is_bags(bags)
-    if len(bags) < 2:
+    if len(bags) < FEWEST:
         raise ValueError(f"`bags` must hold at least 2 bags; got {len(bags)}. One total says nothing of variation.")
-    if client is None:
-        portions = Portions.of(*drop_inert(bags, offset))
-    else:
-        from vbagg.cluster import portions_on
-
-        portions = portions_on(client, bags, offset)
+    outputs = given_outputs(bags, y, trials, likelihood, upper)
+    outputs.require(FEWEST)
+    portions = _observed_portions(bags, offset, outputs.seen, client)
+    known = outputs.observed()
     outline = portions.outline
-    values, n_trials = check_outputs(outline, y, trials, likelihood)
-    frame = Frame.fit(portions, values, link, likelihood.exposure(outline, n_trials))
-    facts = likelihood.facts(outline, n_trials, frame.rate_scale)
-    return TrainingData(portions, values, n_trials, facts, frame)
+    frame = Frame.fit(portions, known.typical, link, likelihood.exposure(outline, known.trials))
+    facts = likelihood.facts(outline, known.trials, frame.rate_scale)
+    of_data, bounds = censored(likelihood, known.y, known.upper, known.labels, facts)
+    return TrainingData(
+        portions, known.typical, known.trials, of_data, facts | bounds, bounds, frame, outputs.seen, outputs.notes
+    )
+
+
+def _observed_portions(bags: Bags | DistantBags, offset: Any, seen: np.ndarray, client: Any) -> Portions:
+    """Portions of the bags whose outputs are known.
+
+    Individuals of other bags have no say in units and landmarks: a fit is that of the observed bags alone.
+    """
+    chosen: Bags | DistantBags
+    if isinstance(bags, DistantBags):
+        chosen = bags if seen.all() else bags[seen]
+    else:
+        chosen, offset = observed_bags(*drop_inert(bags, offset), seen)
+    if client is None:
+        assert isinstance(chosen, Bags)
+        return Portions.of(chosen, offset)
+    from vbagg.cluster import portions_on
+
+    return portions_on(client, chosen, offset)
 
 
 def held_out_score(
@@ -116,7 +152,8 @@ def held_out_score(
     frame.check_bags(bags)
     if likelihood.needs_trials:
         raise ValueError(f"`{name}` cannot carry `trials`; compare {likelihood.name} models with `score` instead.")
-    outputs, _ = check_outputs(bags, y, None, likelihood)
+    outputs = given_outputs(bags, y, None, likelihood)
+    outputs.require(1)
     predictive_facts(bags, likelihood, None)  # refuses what does not fit to these bags
 
     def score(fitted: FittedState) -> float:
@@ -124,7 +161,7 @@ def held_out_score(
             law = fitted.predictive_bags(bags, None, None)
         except ValueError:  # laws refuse moments that are not finite
             return float("nan")
-        return float(np.mean(law.log_prob(outputs)))
+        return float(np.mean(law.log_prob(outputs.y)[outputs.seen]))
 
     return score
 
@@ -162,21 +199,11 @@ def check_kernel(kernel: Any) -> None:
         raise TypeError(f"`kernel` must be a kernel such as vbagg.kernels.RBF(), or None; got {kernel!r}.")
 
 
-def check_outputs(bags: BagTable, y: Any, trials: Any, likelihood: Likelihood) -> tuple[np.ndarray, np.ndarray | None]:
-    """Outputs and trials in label order, refused if the likelihood cannot have produced them."""
-    values, n_trials = bags.align(y, "y"), _aligned_trials(bags, trials, likelihood)
-    likelihood.check_outputs(values, bags.labels, n_trials)
-    return values, n_trials
-
-
 def predictive_facts(bags: Bags, likelihood: Likelihood, trials: Any) -> Facts:
     """What the likelihood must know of bags whose outputs are predicted."""
-    return likelihood.facts(bags.drop_zero_weight(), _aligned_trials(bags, trials, likelihood))
-
-
-def _aligned_trials(bags: BagTable, trials: Any, likelihood: Likelihood) -> np.ndarray | None:
     likelihood.check_trials(trials)
-    return None if trials is None else bags.align(trials, "trials")
+    n_trials = None if trials is None else bags.align(trials, "trials")
+    return likelihood.facts(bags.drop_zero_weight(), n_trials)
 
 
 def start_parameters(spec: Spec, landmarks: Any, portions: Portions, scaler: Scaler, random_state: int) -> Parameters:
@@ -306,4 +333,5 @@ def joint_components(components: Sequence[Kernel]) -> tuple[Kernel, ...]:
 def make_spec(components: tuple[Kernel, ...], likelihood: Likelihood, link: Link, approximation: str) -> Spec:
     """Static description of the model; the Normal's expectation is exact under every approximation."""
     approximation = "matched" if likelihood.exact else approximation
+    likelihood.check_approximation(approximation)
     return Spec(FeatureMap(components, link.mean_sd), likelihood, link, approximation)

@@ -112,6 +112,7 @@ class VBAgg(BagModel):
         progress: bool | Report | None = None,
         early_stop: tuple[Bags, Any] | None = None,
         client: Any = None,
+        upper: Any = None,
     ) -> Self:
         """Learn from bag outputs.
 
@@ -120,7 +121,8 @@ class VBAgg(BagModel):
         bags
             The individuals of each bag; also from `Bags.from_parquet` or `Bags.from_dask`.
         y
-            Output of each bag: an array in the order of `bags.labels`, or a Series by label.
+            Output of each bag: an array in the order of `bags.labels`, or a Series by label. NaN where there is none:
+            the fit is that of the other bags (also of their units and landmarks), and `status_.notes` names these.
         trials
             Number examined in each bag, for the binomial.
         offset
@@ -134,9 +136,13 @@ class VBAgg(BagModel):
         client
             A `distributed.Client` of Dask, whose workers then hold the individuals and do the work; the result is the
             same. Bags from `Bags.from_parquet` and `Bags.from_dask` are read by the workers and never by this process.
+        upper
+            Where outputs are known within bounds only, the largest that is possible (`inf` for none), `y` being the
+            least: of suppressed counts below five 0 and 4. NaN, or the same as `y`, where `y` is the output. An array
+            or a Series, as `y`. Counts inside an interval, or below one without an upper end, are 512 at most.
         """
         choices = self._choices()
-        data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link, client)
+        data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link, client, upper)
         with reporting(progress, "vbagg") as report:
             learnt = learn(choices, data, report, validation, early_stop)
         fit = learnt.fit

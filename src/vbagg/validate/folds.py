@@ -87,14 +87,20 @@ def spatial_folds(bags: Bags | ArrayLike, k: int = 5, seed: int = 0) -> Integers
     return folds
 
 
-def as_folds(folds: Any, bags: Bags) -> NDArray[np.object_]:
+def is_number(folds: Any) -> bool:
+    """Whether folds are to be drawn at random, so many."""
+    return isinstance(folds, int | np.integer) and not isinstance(folds, bool)
+
+
+def as_folds(folds: Any, bags: Bags, seen: NDArray[np.bool_] | None = None) -> NDArray[np.object_]:
     """Name of the fold of each bag (b,).
 
     From a number of random folds, a vector in label order, a Series by label, or a function of the bags that gives one.
+    Of those `seen` alone, if that is given: others need no fold.
     """
     if callable(folds):
         folds = folds(bags)
-    if isinstance(folds, int | np.integer) and not isinstance(folds, bool):
+    if is_number(folds):
         folds = random_folds(bags, int(folds))
     import pandas as pd
 
@@ -104,9 +110,12 @@ def as_folds(folds: Any, bags: Bags) -> NDArray[np.object_]:
     code, names = pd.factorize(folds if is_series else object_array(list(folds)))
     # the labels of a Series are matched as for outputs; a code of -1 is a missing name
     positions = bags.align(pd.Series(code, index=folds.index) if is_series else code, "folds").astype(int)
+    labels = bags.labels
+    if seen is not None:
+        positions, labels = positions[seen], labels[seen]
     if np.any(positions < 0):
         raise ValueError(
-            f"`folds` must name a fold for every bag; it is missing for {some_bags(bags.labels[positions < 0])}."
+            f"`folds` must name a fold for every bag; it is missing for {some_bags(labels[positions < 0])}."
             " Name one, or leave these bags out."
         )
     named = object_array([python_scalar(names[position]) for position in positions])

@@ -21,17 +21,17 @@ from vbagg import __version__
 from vbagg.bags import Bags
 from vbagg.errors import ConvergenceWarning, DataWarning
 from vbagg.held import itself
-from vbagg.inputs import some_values
+from vbagg.inputs import some_bags, some_values
 from vbagg.likelihoods import get_likelihood
-from vbagg.models import setup
 from vbagg.models.constant import Constant
 from vbagg.models.frame import check_is_bags
 from vbagg.models.glm import BagGLM
+from vbagg.models.outputs import FEWEST, GivenOutputs, aligned_outputs, given_outputs
 from vbagg.progress import Report, reporting
 from vbagg.stored import DistantBags
 from vbagg.validate.bag_scores import are_whole, bag_scores, point_scores
 from vbagg.validate.distant import Distant
-from vbagg.validate.folds import as_folds, fold_names
+from vbagg.validate.folds import as_folds, fold_names, is_number
 from vbagg.validate.kept import KeptFolds
 from vbagg.validate.result import FoldResult, Validation
 
@@ -60,6 +60,7 @@ def cross_validate(
     per: float | None = None,
     keep: str | os.PathLike[str] | None = None,
     client: Any = None,
+    upper: Any = None,
 ) -> Validation:
     """Predict every bag by models that were fitted without its fold.
 
@@ -70,8 +71,8 @@ def cross_validate(
         Clones are fitted. `fit` and `predictive_bags` are called as those of `VBAgg`; a model that only has `predict`
         gets the scores that need no law.
     bags, y, trials
-        As for `VBAgg.fit`. Of bags that stay in files or in a data frame of Dask no process holds all: models that take
-        a `client` are fitted by all workers together, others to the means of bags.
+        As for `VBAgg.fit`. Bags without an output (NaN) are in no fold. Of bags in files or in a data frame of Dask no
+        process holds all: models that take a `client` are fitted by all workers together, others to the means of bags.
     folds
         A number of random folds, a vector in the order of `bags.labels`, a Series by label, or a function of the bags.
         See `random_folds` and `spatial_folds`.
@@ -91,12 +92,19 @@ def cross_validate(
     client
         A `distributed.Client` of Dask, whose workers each carry out one fold at a time; where bags are not in this
         process, all of them one fold after another.
+    upper
+        Refused: scores compare predictions with outputs, which bounds are not.
 
     Returns
     -------
     Validation
         A fit that fails is reported in `failures`, and its bags lack scores of that model.
     """
+    if upper is not None:
+        raise ValueError(
+            "`upper` does not go with `cross_validate`, whose scores need the outputs themselves. Fit folds of your"
+            " own, and take `model.score(bags, y, upper=upper)`; or give NaN for outputs that are hidden."
+        )
     task = _check(models, baselines, bags, y, folds, trials, offset, client)
     names, results = fold_names(task.folds), dict[Any, FoldResult]()
     kept = None if keep is None else KeptFolds(Path(keep))
@@ -310,21 +318,42 @@ def _check(
     if len(set(labels)) < len(labels):
         raise ValueError("`bags` must have distinct labels; a bag that is there twice would be fitted to and scored.")
     named = _named(models, baselines)
-    outputs, n_trials = bags.align(y, "y"), None
-    if trials is not None:
-        n_trials = bags.align(trials, "trials")
+    outputs = aligned_outputs(bags, y, trials)
+    outputs.require(FEWEST)
+    rows = None if offset is None else bags.align_rows(offset, "offset")
+    bags, rows, of_bags = _observed(bags, rows, folds, outputs.seen)
+    if distant is not None and marks is not None:
+        distant, marks = replace(distant, bags=distant.bags[outputs.seen]), marks[outputs.seen]
+    known = outputs.observed()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
         for model in named.values():
             if hasattr(model, "likelihood"):
-                setup.check_outputs(bags, outputs, n_trials, get_likelihood(model.likelihood))
-    notes = [str(warning.message) for warning in caught]
-    rows = None if offset is None else bags.align_rows(offset, "offset")
-    task = Task(named, bags, outputs, n_trials, rows, as_folds(folds, bags), (), distant, marks)
+                given_outputs(bags, known.y, known.trials, get_likelihood(model.likelihood))
+    notes = [*_missing_noted(outputs), *(str(warning.message) for warning in caught)]
+    task = Task(named, bags, known.y, known.trials, rows, of_bags, (), distant, marks)
     if offset is not None:
         others = [name for name, model in named.items() if not task._takes_offset(model)]
         notes += [f"{name} has no offset: it takes none, or has another link." for name in others]
     return replace(task, notes=tuple(dict.fromkeys(notes)))
+
+
+def _observed(
+    bags: Bags, rows: Floats | None, folds: Any, seen: NDArray[np.bool_]
+) -> tuple[Bags, Floats | None, NDArray[np.object_]]:
+    """Bags with an output, the offset of their rows and their folds, which are drawn among them alone."""
+    if seen.all():
+        return bags, rows, as_folds(folds, bags)
+    found = None if is_number(folds) or callable(folds) else as_folds(folds, bags, seen)
+    chosen = bags[seen]
+    return chosen, None if rows is None else rows[seen[bags.bag]], as_folds(folds, chosen) if found is None else found
+
+
+def _missing_noted(outputs: GivenOutputs) -> list[str]:
+    missing = outputs.labels[~outputs.seen]
+    if not len(missing):
+        return []
+    return [f"{len(missing)} of {len(outputs.y)} bags have no output and are in no fold: {some_bags(missing)}."]
 
 
 def _named(models: Any, baselines: Any) -> dict[str, Any]:

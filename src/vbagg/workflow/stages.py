@@ -221,7 +221,7 @@ def _folds(run: Run, prepared: Prepared, y: Any, bags: Any) -> Any:
         return _column(prepared, options.fold_column, bags.labels)
     if options.blocks == "spatial":
         return spatial_folds(bags, options.folds, seed)
-    return random_folds(bags, options.folds, seed, by=y.to_numpy() / bags.totals())
+    return random_folds(bags, options.folds, seed, by=y.loc[list(bags.labels)].to_numpy() / bags.totals())
 
 
 def _column(prepared: Prepared, name: str, labels: Any) -> Any:
