@@ -116,6 +116,14 @@ def test_upper_tails_far_from_the_total(dispersion):
     assert (np.asarray(slope) >= 0).all()
 
 
+def test_a_total_of_zero_has_no_cases():
+    lower, upper = np.array([0.0, 2.0, 1.0]), np.array([4.0, 5.0, np.inf])
+    made, facts = censored(Poisson(), lower, upper, LABELS, {})
+    found = np.asarray(made.log_prob(lower, np.zeros(3), facts, {}))
+    assert found[0] == 0.0
+    assert (found[1:] < -1e20).all()
+
+
 def test_a_narrow_interval_of_a_normal_is_its_density():
     likelihood, p, facts, _, _, _ = case("normal")
     width = 1e-4

@@ -52,7 +52,7 @@ def log_sum_of_counts(
     counts = lower + np.arange(terms.inside)
     inside = counts <= end
     # beyond the end the last one stands in, where the mass exists
-    found = log_mass(jnp.minimum(counts, end))
+    found = jnp.maximum(log_mass(jnp.minimum(counts, end)), NEVER)
     total = jax.nn.logsumexp(jnp.where(inside, found, NEVER), axis=-1)
     if not terms.below:
         return total
@@ -62,7 +62,7 @@ def log_sum_of_counts(
     total = jnp.where(open_, jnp.logaddexp(total, last + jnp.log(ratio) - jnp.log1p(-ratio)), total)
     counts = jnp.broadcast_to(jnp.arange(float(terms.below)), (*lower.shape[:-1], terms.below))
     beneath = counts < lower
-    rest = log_mass(jnp.minimum(counts, jnp.maximum(lower - 1, 0.0)))
+    rest = jnp.maximum(log_mass(jnp.minimum(counts, jnp.maximum(lower - 1, 0.0))), NEVER)
     rest = jax.nn.logsumexp(jnp.where(beneath, rest, NEVER), axis=-1)
     exact = open_ & (rest < np.log1p(-SMALL_TAIL))
     return jnp.where(exact, log_one_minus(jnp.where(exact, rest, -1.0)), total)
