@@ -29,11 +29,19 @@ def check_folds(laid: Overlaid, validation: Validation, found: Gathered) -> None
     inhabited = laid.totals > 0
     if validation.skip or inhabited.sum() < FEWEST_TO_FIT:
         return
-    if validation.fold_column is not None:
-        _check_fold_column(laid.polygons, validation.fold_column, inhabited, found)
-    elif validation.folds > inhabited.sum():
+    scored = [inhabited & laid.polygons.totals(name).known for name in laid.responses] or [inhabited]
+    usable = min(scored, key=np.count_nonzero)
+    if usable.sum() < FEWEST_TO_FIT:
         text = (
-            f"`folds` must not exceed the {inhabited.sum():,} polygons that can be used; got {validation.folds:,}. "
+            f"Validation needs {FEWEST_TO_FIT} polygons whose totals are known; there are {usable.sum():,}, the others "
+            "are missing or suppressed. Leave it out by `--skip-validation`."
+        )
+        found.add("error", "folds", text, "settings")
+    elif validation.fold_column is not None:
+        _check_fold_column(laid.polygons, validation.fold_column, usable, found)
+    elif validation.folds > usable.sum():
+        text = (
+            f"`folds` must not exceed the {usable.sum():,} polygons that can be used; got {validation.folds:,}. "
             "Use fewer folds, or `--skip-validation`."
         )
         found.add("error", "folds", text, "settings")

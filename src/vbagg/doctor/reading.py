@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import shapely
 
 from vbagg.doctor.findings import OF_BAD_INPUT, Gathered
 from vbagg.doctor.words import number
+from vbagg.geo.bounds import Interval, marks_of
 from vbagg.geo.covariates import Covariate, clash, open_covariates, open_one
 from vbagg.geo.files import some
 from vbagg.geo.joining import joined_by
@@ -82,21 +83,22 @@ def _polygons(data: Data, found: Gathered) -> tuple[Polygons | None, tuple[str, 
     rows = own
     if table is not None:
         rows = found.attempt("totals", table.file, lambda: table.join(own, data.id)) or own
+    marks = found.attempt("suppressed", "settings", lambda: marks_of(data.suppressed)) or {}
     responses = data.response
     if len(found.found) > known:  # there may be no column without the table
         responses = tuple(name for name in responses if name in rows.frame)
     try:
-        return checked(rows, data.id, responses), responses
+        return checked(rows, data.id, responses, marks=marks), responses
     except OF_BAD_INPUT as error:
         whole, known = str(error), len(found.found)
-    read = _sound_part(rows, data.id, responses, found)
+    read = _sound_part(rows, data.id, responses, found, marks)
     if len(found.found) == known:  # nothing is wrong with any part alone
         found.add("error", "polygon-file", whole, where)
     return read
 
 
 def _sound_part(
-    rows: PolygonRows, id: str | None, wanted: Sequence[str], found: Gathered
+    rows: PolygonRows, id: str | None, wanted: Sequence[str], found: Gathered, marks: Mapping[str, Interval]
 ) -> tuple[Polygons | None, tuple[str, ...]]:
     """Polygons with the columns that are sound; whatever is wrong is taken down, columns apart from geometry."""
     path, where, frame = rows.path, _name(rows.path), rows.frame
@@ -110,7 +112,8 @@ def _sound_part(
         frame[id] = columns.frame[id] = np.arange(1, len(frame) + 1)
     for name in wanted:
         place = f"{_name(rows.origin(name).path)}, column {name}"
-        if found.attempt("response", place, lambda name=name: checked(columns, id, [*responses, name])) is not None:  # type: ignore[misc]
+        with_it = partial(checked, columns, id, [*responses, name], marks=marks)
+        if found.attempt("response", place, with_it) is not None:
             responses.append(name)
     wrong = flaws(frame.geometry)
     if wrong:
@@ -125,7 +128,7 @@ def _sound_part(
         rows = replace(rows, frame=frame.drop(index=frame.index[list(wrong)]).reset_index(drop=True))
     if rows.frame.empty:
         return None, tuple(responses)
-    return found.attempt("geometry", where, lambda: checked(rows, id, responses)), tuple(responses)
+    return found.attempt("geometry", where, lambda: checked(rows, id, responses, marks=marks)), tuple(responses)
 
 
 def _covariates(data: Data, found: Gathered) -> tuple[Covariate, ...]:

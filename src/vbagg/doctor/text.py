@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vbagg.doctor.words import amount, duration, number
+from vbagg.doctor.words import amount, between, duration, number
 
 if TYPE_CHECKING:
     from vbagg.doctor.findings import Finding, Findings
@@ -86,15 +87,18 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         read_as = f" (read as {exposure['read_as']})" if "read_as" in exposure else ""
         lines.append((exposure["kind"], f"{exposure['total']:,.0f} {unit} in the polygons{read_as}"))
     for name, response in facts.get("responses", {}).items():
-        text = f"{amount(response['total'])} in all"
+        text = f"{_bounds(response, 'total')} in all"
         if "left_out" in response:
             out = response["left_out"]
             others = number(out["polygons"], "polygon", "polygons")
-            text += f", without {amount(out['total'])} in {others} left out for want of {unit}"
+            text += f", without {_bounds(out, 'total')} in {others} left out for want of {unit}"
         if "per_1000" in response:
+            text += f"; {_bounds(response, 'per_1000')} per 1000 {response.get('per_1000_of', unit)}"
+        if "per_1000_least" in response:
             low, high = amount(response["per_1000_least"]), amount(response["per_1000_most"])
-            of = response.get("per_1000_of", unit)
-            text += f"; {amount(response['per_1000'])} per 1000 {of}, from {low} to {high}"
+            text += f", from {low} to {high}"
+        for state in ("missing", "suppressed"):
+            text += f"; {state} in {number(response[state], 'polygon', 'polygons')}" if state in response else ""
         lines.append((name, text))
     places: dict[str, list[str]] = {}
     for raster in facts.get("rasters", ()):
@@ -104,6 +108,12 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         text = f"about {duration(cost['cpu_seconds'])} of CPU time and {cost['bytes'] / 1e9:.1f} GB of memory"
         lines.append(("fit", f"{text} for each response ({number(cost['landmarks'], 'landmark', 'landmarks')})"))
     return lines
+
+
+def _bounds(facts: Mapping[str, Any], name: str) -> str:
+    """A fact that may be known within bounds only."""
+    upper = facts.get(f"{name}_upper", facts[name])
+    return between((facts[name], math.inf if upper is None else upper))
 
 
 def _place(raster: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vbagg.errors import did_you_mean
 from vbagg.geo import target
 from vbagg.geo.grid import Floats, Grid
+from vbagg.geo.observed_totals import read_observed
 from vbagg.geo.polygon_rows import Origin
 from vbagg.geo.polygons import Polygons, flaws
 from vbagg.geo.responses import read_totals
@@ -51,6 +52,7 @@ class AboutPolygons(_Strict):
     notes: tuple[str, ...]
     crs: str
     columns: dict[str, str]
+    uppers: dict[str, str] = {}
 
 
 class Document(_Strict):
@@ -96,9 +98,11 @@ def column_kinds(columns: dict[str, str]) -> dict[str, Any]:
 
 
 def require_polygons(polygons: Polygons, responses: Sequence[str], exposure: str) -> Polygons:
-    """The polygons, with distinct ids, shapes, totals and exposure."""
-    frame = polygons.frame
-    for name in (polygons.id, exposure, *responses):
+    """The polygons, with distinct ids, shapes, totals or bounds of them, and exposure."""
+    frame, uppers = polygons.frame, polygons.uppers
+    if not set(uppers) <= set(responses):
+        raise ValueError(f"upper bounds must be those of responses; got some of {sorted(set(uppers) - set(responses))}")
+    for name in (polygons.id, exposure, *responses, *uppers.values()):
         if name not in frame or name == "geometry":
             raise ValueError(f"the polygons have no column {name!r}{did_you_mean(name, map(str, frame.columns))}")
     ids = frame[polygons.id]
@@ -107,10 +111,16 @@ def require_polygons(polygons: Polygons, responses: Sequence[str], exposure: str
     if found := flaws(frame.geometry):
         row, flaw = next(iter(found.items()))
         raise ValueError(f"polygon {polygons.labels[row]!r} {flaw}")
-    for name in (exposure, *responses):
+    for name in (exposure, *responses, *uppers.values()):
         if not pd.api.types.is_numeric_dtype(frame[name]):
             raise ValueError(f"the column {name!r} of the polygons must hold numbers")
-        read_totals(frame[name], Origin(polygons.path), polygons.labels.tolist())
+    labels = polygons.labels.tolist()
+    read_totals(frame[exposure], Origin(polygons.path), labels)
+    for name in responses:
+        read_observed(frame[name], Origin(polygons.path), labels)
+        bounds = polygons.totals(name)
+        if name in uppers and not np.array_equal(np.isnan(bounds.upper), frame[uppers[name]].isna()):
+            raise ValueError(f"the column {uppers[name]!r} of the polygons must hold more than {name!r}, or nothing")
     return polygons
 
 

@@ -133,7 +133,10 @@ class Prepared:
         return self.pixels[inside].iloc[self._bags.rows]
 
     def y(self, response: str | None = None) -> pd.Series:
-        """Numbers of the polygons that are in `bags`, by id: a response, or another column of the polygons."""
+        """Numbers of the polygons that are in `bags`, by id: a response, or another column of the polygons.
+
+        Of a response, NaN where it is missing, and the lower bound where only bounds are known: see `upper`.
+        """
         frame = self.polygons.frame
         response = self.responses[0] if response is None else response
         numeric = frame.drop(columns="geometry").select_dtypes("number")
@@ -143,6 +146,17 @@ class Prepared:
             )
         values = pd.Series(frame[response].to_numpy(np.float64), index=list(self.polygons.labels), name=response)
         return values.loc[self._weighty()]
+
+    def upper(self, response: str | None = None) -> pd.Series | None:
+        """Upper bounds of the totals of which only bounds are known, `y` being the lower; NaN for others, None for all.
+
+        They go to `fit` as `upper`.
+        """
+        response = self.responses[0] if response is None else response
+        upper = self.polygons.totals(response).upper
+        if np.isnan(upper).all():
+            return None
+        return pd.Series(upper, index=list(self.polygons.labels), name=response).loc[self._weighty()]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write everything into a folder, which is created if need be."""
@@ -166,7 +180,7 @@ class Prepared:
             said = read_document(path / DOCUMENT)
             about = said.polygons
             frame = _read_polygons(require_kind(path / POLYGONS), about)
-            polygons = Polygons(frame, about.id, about.path, about.notes)
+            polygons = Polygons(frame, about.id, about.path, about.notes, uppers=about.uppers)
             stack = Stack.open(require_kind(path / STACK))
             return cls(
                 polygons=require_polygons(polygons, said.responses, said.exposure),
@@ -195,6 +209,7 @@ class Prepared:
                 "notes": self.polygons.notes,
                 "crs": frame.crs.to_wkt(),
                 "columns": {name: str(kind) for name, kind in frame.dtypes.items()},
+                "uppers": dict(self.polygons.uppers),
             },
         }
 
