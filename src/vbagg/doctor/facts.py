@@ -9,7 +9,6 @@ import numpy as np
 from vbagg.doctor.overlaid import Overlaid, Raster
 from vbagg.geo.align import source_window
 from vbagg.geo.grid import Grid, crs_title
-from vbagg.geo.observed_totals import MISSING, SUPPRESSED
 from vbagg.geo.polygons import Polygons
 
 if TYPE_CHECKING:
@@ -107,9 +106,7 @@ def _response_facts(laid: Overlaid, name: str, trials: str | None) -> dict[str, 
         if of.any():
             facts |= {"per_1000_least": float(rates.min()), "per_1000_most": float(rates.max())}
         facts |= {} if trials is None else {"per_1000_of": "trials"}
-    for state, which in ((MISSING, totals.missing), (SUPPRESSED, totals.suppressed)):
-        facts |= {state: int(which.sum())} if which.any() else {}
-    return facts | _up_to(low, high, "total")
+    return facts | totals.gap_sizes | _up_to(low, high, "total")
 
 
 def _up_to(low: float, high: float, name: str) -> dict[str, float | None]:

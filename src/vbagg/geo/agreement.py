@@ -5,7 +5,7 @@ They are checked however they came about: whoever has a folder of prepared data 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -53,6 +53,8 @@ class AboutPolygons(_Strict):
     crs: str
     columns: dict[str, str]
     uppers: dict[str, str] = {}
+    gaps: dict[str, dict[str, int]] = {}
+    """How many totals of each response are missing or suppressed."""
 
 
 class Document(_Strict):
@@ -97,7 +99,9 @@ def column_kinds(columns: dict[str, str]) -> dict[str, Any]:
     return kinds
 
 
-def require_polygons(polygons: Polygons, responses: Sequence[str], exposure: str) -> Polygons:
+def require_polygons(
+    polygons: Polygons, responses: Sequence[str], exposure: str, gaps: Mapping[str, Mapping[str, int]]
+) -> Polygons:
     """The polygons, with distinct ids, shapes, totals or bounds of them, and exposure."""
     frame, uppers = polygons.frame, polygons.uppers
     if not set(uppers) <= set(responses):
@@ -118,9 +122,13 @@ def require_polygons(polygons: Polygons, responses: Sequence[str], exposure: str
     read_totals(frame[exposure], Origin(polygons.path), labels)
     for name in responses:
         read_observed(frame[name], Origin(polygons.path), labels)
-        bounds = polygons.totals(name)
-        if name in uppers and not np.array_equal(np.isnan(bounds.upper), frame[uppers[name]].isna()):
+        totals = polygons.totals(name)
+        if name in uppers and not np.array_equal(np.isnan(totals.upper), frame[uppers[name]].isna()):
             raise ValueError(f"the column {uppers[name]!r} of the polygons must hold more than {name!r}, or nothing")
+        if totals.gap_sizes != gaps.get(name, {}):
+            raise ValueError(
+                f"totals of {name!r} must have the gaps {gaps.get(name, {})}; they have {totals.gap_sizes}"
+            )
     return polygons
 
 

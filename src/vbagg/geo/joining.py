@@ -20,6 +20,8 @@ from vbagg.geo.table_lines import is_empty
 from vbagg.geo.tables import Table, as_column, read_table
 
 UNMATCHED = ("refuse", "drop")
+NO_ROW = "no row matches"
+"""Words of a note on polygons without a row."""
 SIMILAR = 0.5
 """Part of the rows that another pair of columns must match to be proposed."""
 FEWEST = 3
@@ -75,7 +77,7 @@ class JoinedBy:
         if extra:
             notes += (f"{self.file}: left out, since they match no polygon: {some(extra, quote=False)}.",)
         if bare:
-            told = f"no row matches {plural(len(bare), 'polygon')} ({some(bare, quote=False)})"
+            told = f"{NO_ROW} {plural(len(bare), 'polygon')} ({some(bare, quote=False)})"
             notes += (f"{self.file}: {told}, whose totals are missing; where nothing occurred, add a row with 0.",)
         own = {self.column, self.key, "geometry", *({id} & set(frame.columns))}
         columns = {name: values for name, values in table.columns(place.tolist()).items() if name not in own}
@@ -138,7 +140,7 @@ class JoinedBy:
         if bare:
             parts.append(f"{plural(len(bare), 'polygon')} without a row: {some(bare, quote=False)}")
         return (
-            f"{table.path} must have rows that belong to polygons of {Path(rows.path).name}, by {by}; "
+            f"{table.path} must have rows that each belong to a polygon of {Path(rows.path).name}, by {by}; "
             f"{'; '.join(parts)}. Correct the keys, or leave out rows that match no polygon by `--unmatched drop`."
         )
 

@@ -80,6 +80,12 @@ class Totals:
         kinds = np.array([OBSERVED, SUPPRESSED, MISSING], dtype=object)
         return kinds[np.where(self.missing, 2, np.where(self.suppressed, 1, 0))]
 
+    @property
+    def gap_sizes(self) -> dict[str, int]:
+        """Number of totals that are not known, by what is known of them."""
+        sizes = {MISSING: int(self.missing.sum()), SUPPRESSED: int(self.suppressed.sum())}
+        return {state: size for state, size in sizes.items() if size}
+
     def sum(self, which: Any = ...) -> Interval:
         """The least and the largest sum of these that are possible; missing ones count for nothing."""
         return float(np.nansum(self.least[which])), float(np.nansum(self.most[which]))
@@ -188,6 +194,8 @@ def _bounds(cell: Any, marks: Mapping[str, Interval]) -> Interval | None:
 def _remedy(text: str) -> str:
     if DATE.match(text):
         return "Spreadsheets make dates of text such as 1-4: format the column as text, and enter it again."
+    if text.startswith("#"):
+        return "Correct the formula, or leave it empty where nobody counted."
     mark = "" if text == MARK else f"{text}="
     return (
         "Write it as a number, such as 1234.5, or leave it empty where nobody counted. If it stands for a suppressed "

@@ -183,7 +183,7 @@ class Prepared:
             polygons = Polygons(frame, about.id, about.path, about.notes, uppers=about.uppers)
             stack = Stack.open(require_kind(path / STACK))
             return cls(
-                polygons=require_polygons(polygons, said.responses, said.exposure),
+                polygons=require_polygons(polygons, said.responses, said.exposure, about.gaps),
                 stack=require_layers(stack, said.covariates, said.exposure),
                 table=require_columns(require_kind(path / PIXELS), said.covariates),
                 covariates=said.covariates,
@@ -210,6 +210,7 @@ class Prepared:
                 "crs": frame.crs.to_wkt(),
                 "columns": {name: str(kind) for name, kind in frame.dtypes.items()},
                 "uppers": dict(self.polygons.uppers),
+                "gaps": {name: self.polygons.totals(name).gap_sizes for name in self.responses},
             },
         }
 
