@@ -17,6 +17,7 @@ from shapely import Polygon, box, transform
 from vbagg.cli import main
 from vbagg.doctor import check
 from vbagg.geo.prepare import prepare
+from vbagg.likelihoods import REGISTERED, get_likelihood
 from vbagg.workflow.settings import SECTIONS, WORDS, Data, Maps, Model, Validation
 
 ROWS, COLUMNS, LEFT, TOP, ACROSS, DOWN = 30, 40, 30.0, 10.0, 0.05, 0.04
@@ -762,6 +763,22 @@ def test_errors_are_what_preparation_refuses(country, name, tmp_path):
     except ValueError:
         refused = True
     assert refused == any(level == "error" for level, _ in expected)
+
+
+@pytest.mark.parametrize("likelihood", REGISTERED)
+def test_every_likelihood_takes_bounds(country, likelihood):
+    suppressed_responses(country)
+    trials = {"trials": "tested"} if get_likelihood(likelihood).needs_trials else {}
+    country.frame["tested"] = np.round(country.people)
+    country.model |= {"likelihood": likelihood, "link": get_likelihood(likelihood).links[0], **trials}
+    findings = country.check()
+    assert findings.errors == ()
+    facts = findings.facts["responses"]["cases"]
+    counts = pd.to_numeric(country.frame["cases"], errors="coerce")
+    assert (facts["total"], facts["total_upper"]) == (counts.sum() + 1, counts.sum() + 4 + 49)
+    base = country.frame["tested"].sum() if trials else country.people.sum()
+    assert facts["per_1000_upper"] == pytest.approx(1000 * facts["total_upper"] / base)
+    assert (facts["suppressed"], "missing" in facts) == (2, False)
 
 
 def test_several_defects_are_all_found(country):

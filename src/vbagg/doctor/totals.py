@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from vbagg.bags import Bags
 from vbagg.doctor.findings import Gathered, Level
 from vbagg.doctor.overlaid import Overlaid
 from vbagg.doctor.words import amount, number
@@ -152,11 +153,11 @@ def _check_bounds(
     likelihood = get_likelihood(model.likelihood)
     if likelihood.needs_trials and not usable_trials:
         return
-    facts = {"trials": laid.polygons.frame[model.trials].to_numpy(dtype=np.float64)} if likelihood.needs_trials else {}
-    own = {key: values[hidden] for key, values in facts.items()}
-    file = laid.polygons.file_of(name)
+    trials = laid.polygons.frame[model.trials].to_numpy(np.float64)[hidden] if likelihood.needs_trials else None
+    labels, file = laid.labels[hidden], laid.polygons.file_of(name)
+    stand_in = Bags(np.zeros((len(labels), 1)), labels)
     try:
-        censored(likelihood, totals.least[hidden], totals.most[hidden], laid.labels[hidden], own)
+        censored(likelihood, totals.least[hidden], totals.most[hidden], labels, likelihood.facts(stand_in, trials))
     except ValueError as error:
         text = f"{laid.polygons.path_of(name)}: {error} Correct the suppressed totals of {name!r}."
         found.add("error", "suppressed-totals", text, f"{file}, column {name}")

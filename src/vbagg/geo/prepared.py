@@ -153,10 +153,9 @@ class Prepared:
         They go to `fit` as `upper`.
         """
         response = self.responses[0] if response is None else response
-        upper = self.polygons.totals(response).upper
-        if np.isnan(upper).all():
-            return None
-        return pd.Series(upper, index=list(self.polygons.labels), name=response).loc[self._weighty()]
+        here = self.y(response).index
+        upper = pd.Series(self.polygons.totals(response).upper, index=list(self.polygons.labels), name=response)
+        return None if upper[here].isna().all() else upper[here]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write everything into a folder, which is created if need be."""
