@@ -12,12 +12,14 @@ from affine import Affine
 from geofiles import write_raster
 
 from vbagg.cli import app, main
+from vbagg.geo.bounds import bounds_of, in_words
 from vbagg.geo.country_files import write_country
 from vbagg.geo.prepared import Prepared
 
 ROOT = Path(__file__).parent.parent
 TABLES = ROOT / "docs" / "tables.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES]
+GAPS = ROOT / "docs" / "gaps-and-suppressed-counts.md"
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -74,6 +76,26 @@ def test_the_page_on_tables_works(tmp_path, monkeypatch):
         exec(code, names)
     assert names["findings"].errors == ()
     assert names["prepared"].y().to_dict() == dict(zip(counted.CODES, counted.CASES, strict=True))
+
+
+def test_the_page_on_gaps_works(tmp_path, monkeypatch, capsys):
+    """The table of the page says what is read, too."""
+    text = GAPS.read_text()
+    for written, told in re.findall(r"^\| (`.*) \| (\d.*) \|$", text, re.MULTILINE):
+        assert {in_words(bounds_of(way)) for way in re.findall(r"`(.+?)`", written)} == {told}
+    counted.write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    lines = [[code, name, cases] for code, name, cases, _ in counted.rows()]
+    for line, cases in zip(lines[1:], ["<5", "*", "c", "17", "260"], strict=False):
+        line[2] = cases
+    check, prepare = commands(GAPS)
+    Path("counts.csv").write_text(counted.text(lines[:-1]).replace("c\n", "1520\n"), encoding="utf-8")
+    assert main([*check, "--skip-validation"]) == 0
+    assert "missing in 1 polygon; suppressed in 2 polygons" in " ".join(capsys.readouterr().out.split())
+    Path("counts.csv").write_text(counted.text(lines[:-1]), encoding="utf-8")
+    assert main(prepare) == 0
+    upper = Prepared.load(tmp_path / "mine" / "prepared").upper().dropna()
+    assert upper.to_dict() == dict(zip([line[0] for line in lines[1:4]], [4, 4, 9], strict=True))
 
 
 @pytest.mark.slow

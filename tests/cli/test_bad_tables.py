@@ -195,18 +195,19 @@ TABLES = {
         csv(changed((1, 0), "03-Jan")),
         r"'03-Jan' \(line 2: a code that a spreadsheet took for a date\?\)",
     ),
-    "polygon without a row": (
+    "one polygon with a total": (
         "counts.csv",
-        csv(FIVE),
-        "1 polygon without a row: '103'. Correct the keys; a polygon where nothing occurred needs a row with 0",
+        csv([*rows()[:2], *([*row[:2], None, row[3]] for row in rows()[2:])]),
+        "'cases' must be known in at least 2 polygons; it is in 1 of 6, the others are empty",
     ),
+    "crossed bounds": ("counts.csv", csv(changed((2, 2), "5-1")), r"got '5-1' for '007' \(line 3\)"),
+    "a mark that nobody explained": ("counts.csv", csv(changed((2, 2), "*")), "as in `--suppressed 1-4`"),
     "text": (
         "counts.csv",
         csv(changed((1, 2), "few")),
-        r"counts\.csv: the response 'cases' must be a non-negative number .*got 'few' for '103' \(line 2\)",
+        r"counts\.csv: the response 'cases' must be a non-negative number, .*got 'few' for '103' \(line 2\)",
     ),
     "negative": ("counts.csv", csv(changed((3, 2), -99)), r"got -99 for '120' \(line 4\).*codes for missing values"),
-    "missing": ("counts.csv", csv(changed((2, 2), None)), r"got no value for '007' \(line 3\)"),
     "point of thousands": (
         "counts.csv",
         csv(changed((6, 2), "1.520"), separator=";"),

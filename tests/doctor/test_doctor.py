@@ -17,6 +17,7 @@ from shapely import Polygon, box, transform
 from vbagg.cli import main
 from vbagg.doctor import check
 from vbagg.geo.prepare import prepare
+from vbagg.likelihoods import REGISTERED, get_likelihood
 from vbagg.workflow.settings import SECTIONS, WORDS, Data, Maps, Model, Validation
 
 ROWS, COLUMNS, LEFT, TOP, ACROSS, DOWN = 30, 40, 30.0, 10.0, 0.05, 0.04
@@ -262,9 +263,69 @@ def negative_response(c):
     c.frame.loc[7, "cases"] = -3.0
 
 
-@defect(("error", "response"), names=["districts.gpkg", "'cases'", "no value", "'d7'"])
+@defect(("advice", "missing-totals"), names=["districts.gpkg: 1 of 24 polygons (4.17%) has no total of 'cases' ('d7')"])
 def missing_response(c):
     c.frame.loc[7, "cases"] = np.nan
+
+
+@defect(("warning", "missing-totals"), names=["5 of 24 polygons (21%) have no total of 'cases' ('d2', 'd4', 'd7'"])
+def many_missing_responses(c):
+    c.frame.loc[[2, 4, 7, 8, 20], "cases"] = np.nan
+
+
+@defect(("error", "response"), names=["'cases' must be known in at least 2 polygons; it is in 1 of 24"])
+def all_but_one_are_missing(c):
+    c.frame.loc[1:, "cases"] = np.nan
+
+
+@defect(
+    ("error", "response"),
+    ("error", "folds"),
+    ("warning", "missing-totals"),
+    ("warning", "empty"),
+    names=["at least 2 polygons that have population; it is in 1"],
+)
+def those_with_people_are_missing(c):
+    c.frame.loc[2:, "cases"] = np.nan
+    c.population[:9, :9] = 0
+
+
+@defect(
+    ("advice", "suppressed-totals"),
+    ("advice", "assumed"),
+    names=["in 2 of 24 polygons (8.33%) only bounds of 'cases' are known ('d3', 'd7')", "'*' as 1 to 4"],
+)
+def suppressed_responses(c):
+    c.frame["cases"] = c.frame["cases"].astype(int).astype(str)
+    c.frame.loc[[3, 7], "cases"] = ["*", "<50"]
+    c.settings["suppressed"] = ("1-4",)
+
+
+@defect(
+    ("error", "suppressed-totals"),
+    ("advice", "suppressed-totals"),
+    ("advice", "assumed"),
+    names=["an interval of counts must be of fewer counts, 512 at most; got 600", "'d7'"],
+)
+def an_interval_that_is_too_wide(c):
+    c.frame["cases"] = c.frame["cases"].astype(int).astype(str)
+    c.frame.loc[7, "cases"] = "1-600"
+
+
+@defect(("error", "suppressed"), names=["`suppressed` must say bounds", "'c=5-1'"])
+def marks_that_say_nothing(c):
+    c.settings["suppressed"] = ("c=5-1",)
+
+
+@defect(
+    ("error", "folds"),
+    ("warning", "suppressed-totals"),
+    ("advice", "assumed"),
+    names=["`folds` must not exceed the 4 polygons", "--skip-validation"],
+)
+def nothing_to_validate_with(c):
+    c.frame["cases"] = c.frame["cases"].astype(int).astype(str)
+    c.frame.loc[4:, "cases"] = "<50"
 
 
 @defect(("error", "response"), names=["'cases'", "0 in every polygon"])
@@ -650,6 +711,9 @@ def test_each_defect_is_found_and_nothing_else(country, name):
 
 
 OF_THE_MODEL = {
+    "those_with_people_are_missing",
+    "an_interval_that_is_too_wide",
+    "nothing_to_validate_with",
     "wrong_link",
     "no_trials",
     "absent_trials",
@@ -693,11 +757,28 @@ def test_errors_are_what_preparation_refuses(country, name, tmp_path):
     try:
         prepare(
             data.polygons, data.id, data.response, data.population, data.covariate, categories=data.category,
-            layer=data.layer, population_is=data.population_is, missing=data.missing, folder=tmp_path / "prepared",
+            layer=data.layer, population_is=data.population_is, missing=data.missing, suppressed=data.suppressed,
+            folder=tmp_path / "prepared",
         )  # fmt: skip
     except ValueError:
         refused = True
     assert refused == any(level == "error" for level, _ in expected)
+
+
+@pytest.mark.parametrize("likelihood", REGISTERED)
+def test_every_likelihood_takes_bounds(country, likelihood):
+    suppressed_responses(country)
+    trials = {"trials": "tested"} if get_likelihood(likelihood).needs_trials else {}
+    country.frame["tested"] = np.round(country.people)
+    country.model |= {"likelihood": likelihood, "link": get_likelihood(likelihood).links[0], **trials}
+    findings = country.check()
+    assert findings.errors == ()
+    facts = findings.facts["responses"]["cases"]
+    counts = pd.to_numeric(country.frame["cases"], errors="coerce")
+    assert (facts["total"], facts["total_upper"]) == (counts.sum() + 1, counts.sum() + 4 + 49)
+    base = country.frame["tested"].sum() if trials else country.people.sum()
+    assert facts["per_1000_upper"] == pytest.approx(1000 * facts["total_upper"] / base)
+    assert (facts["suppressed"], "missing" in facts) == (2, False)
 
 
 def test_several_defects_are_all_found(country):

@@ -89,16 +89,19 @@ def test_rows_without_a_polygon_can_be_left_out(tmp_path):
 
 
 def test_polygons_without_a_row_have_no_value(tmp_path):
-    """Those of the table are missing there; as long as a response must not be, it is refused."""
+    """Those of the table are missing there, and a note says so."""
     short = [line for line in rows() if line[0] not in ("101", "120")]
     join = joined_by(table_with(tmp_path, [*short, ["Tota", None, 9, 9]]), "code", unmatched="drop")
     found = read_rows(polygons(), None, None, join)
     np.testing.assert_array_equal(found.frame["cases"], [3, 41, np.nan, 1520, 17, np.nan])
     assert found.frame["district"].isna().tolist() == [False, False, True, False, False, True]
     assert found.origin("cases").places[2:4] == ["no row", "line 5"]
-    with pytest.raises(ValueError, match="2 polygons without a row: '101', '120'") as error:
-        read_polygons(polygons(), None, None, ["cases"], join)
-    assert "--unmatched drop" not in str(error.value)
+    assert "counts.csv: no row matches 2 polygons ('101', '120'), whose totals are missing; " in found.notes[-1]
+    totals = read_polygons(polygons(), None, None, ["cases"], join).totals("cases")
+    assert totals.missing.tolist() == [False, False, True, False, False, True]
+    refused = joined_by(table_with(tmp_path, [*short, ["Tota", None, 9, 9]]), "code")
+    with pytest.raises(ValueError, match=r"1 row matches none: 'Tota' .*; 2 polygons without a row: '101', '120'"):
+        read_polygons(polygons(), None, None, ["cases"], refused)
     assert read_polygons(polygons(), None, None, ["wave"], join).frame["cases"].isna().sum() == 2
 
 
@@ -123,8 +126,11 @@ def test_tables_as_objects(tmp_path):
         polygons(), None, "cases", resolution=0.1, totals=frame, on="code", folder=tmp_path / "out"
     )  # fmt: skip
     assert made.y().to_dict() == dict(zip(CODES, map(float, CASES), strict=True))
-    with pytest.raises(ValueError, match=r"^totals must have one row for each polygon"):
-        prepare(polygons(), None, "cases", resolution=0.1, totals=frame.iloc[1:], on="code", folder=tmp_path / "no")
+    short = prepare(polygons(), None, "cases", resolution=0.1, totals=frame.iloc[1:], on="code", folder=tmp_path / "no")
+    assert short.y().isna().sum() == 1
+    lost = frame.rename(index={"103": "1O3"})
+    with pytest.raises(ValueError, match=r"^totals must have rows that each belong to a polygon"):
+        prepare(polygons(), None, "cases", resolution=0.1, totals=lost, on="code", folder=tmp_path / "lost")
     with pytest.raises(ValueError, match=r"^the table is joined to polygons by a key"):
         prepare(polygons(), None, "cases", resolution=0.1, totals=frame, folder=tmp_path / "no")
     assert sorted(ORDER) != ORDER

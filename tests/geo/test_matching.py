@@ -71,6 +71,15 @@ def test_a_total_of_zero_empties_all_its_cells():
     np.testing.assert_allclose(miss, 0, atol=1e-4)
 
 
+def test_cells_of_unknown_totals_stay_as_expected():
+    """Those that they share with others are rescaled with these, by half."""
+    counts, miss = matched([[1, 0.5, 0], [0, 0.5, 1]], [2, 4, 6], [12, np.nan])
+    factor = counts[0] / 2
+    assert factor > 1
+    np.testing.assert_allclose(counts, [2 * factor, 4 * np.sqrt(factor), 6], rtol=1e-5)
+    np.testing.assert_allclose(miss, [0, np.nan], atol=1e-4)
+
+
 def test_totals_without_people_are_missed():
     counts, miss = matched([[1, 0], [0, 1]], [0, 4], [3, 8])
     np.testing.assert_allclose(counts, [0, 8], rtol=1e-5)

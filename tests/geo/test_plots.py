@@ -106,6 +106,19 @@ def test_input_map_leaves_out_missing_rates_and_shows_zeros(table, tmp_path, dra
     assert shown[5] == shapes.norm.vmin > 0
 
 
+def test_input_map_hatches_totals_that_are_not_known(table, tmp_path, drawn):
+    states = ["observed"] * 9 + ["missing"] * 2 + ["suppressed"]
+    gaps = table.assign(observation=states, observed=[*table["observed"][:9], *[np.nan] * 3])
+    plots.plot_input(gaps.assign(observed_rate=gaps["observed"]), tmp_path / "input.png", UNITS)
+    (figure,) = drawn
+    filled, *hatched = figure.axes[0].collections
+    assert filled.get_array().mask.sum() == 3
+    assert {shapes.get_hatch(): len(shapes.get_paths()) for shapes in hatched} == {"////": 2, "....": 1}
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["total missing", "total suppressed"]
+    plots.plot_input(gaps.assign(observed=1.0), tmp_path / "input.png", UNITS)
+    assert (len(drawn[1].axes[0].collections), drawn[1].legends) == (1, [])
+
+
 def test_holes_are_not_filled():
     # both rings run the same way round, which must not matter
     ring = Polygon([(0, 0), (4, 0), (4, 3), (0, 3)], [[(1, 1), (3, 1), (3, 2), (1, 2)]])
@@ -173,7 +186,14 @@ def test_observed_against_predicted(tmp_path, drawn):
     observed, predicted = [0.0, 10, 200, np.nan], [1.0, 12, 80, 3]
     lower, upper = [0.0, 4, 40, 1], [3.0, 30, 150, 5]
     path = diagnostics.plot_observed_predicted(
-        observed, predicted, lower, upper, tmp_path / "scatter.png", units=UNITS.rate, level=0.9
+        observed,
+        predicted,
+        lower,
+        upper,
+        tmp_path / "scatter.png",
+        units=UNITS.rate,
+        level=0.9,
+        left_out={"suppressed": 2},
     )
     assert_picture(path, tmp_path)
     axes = drawn[0].axes[0]
@@ -185,6 +205,7 @@ def test_observed_against_predicted(tmp_path, drawn):
     texts = [text.get_text() for text in axes.get_legend().get_texts()]
     assert "inside its 90% interval: 2 of 3" in texts
     assert "observed rate of 0, drawn at 0.5: 1" in texts
+    assert "observed total suppressed, not drawn: 2" in texts
     assert axes.get_xlabel() == "observed (cases per 1000 people)"
 
 

@@ -116,6 +116,15 @@ def test_a_changed_table_makes_the_stages_anew(files, tmp_path):
         assert y["D03"] == 122
 
 
+def test_counts_beside_text_are_kept(tmp_path):
+    """As pandas reads them from a sheet."""
+    table = pd.DataFrame({"name": list("abcd"), "cases": [12, "<5", None, 3.5]})
+    Given.of({"totals": table}, tmp_path / GIVEN).write()
+    kept = pd.read_parquet(tmp_path / GIVEN / "totals.parquet")["cases"]
+    assert kept.fillna("").tolist() == ["12", "<5", "", "3.5"]
+    assert table["cases"].tolist() == [12, "<5", None, 3.5]
+
+
 def test_what_is_there_is_not_written_again(tmp_path):
     given = Given.of({"polygons": frame()}, tmp_path / GIVEN)
     given.write()

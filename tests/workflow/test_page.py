@@ -12,6 +12,26 @@ POLYGONS = pd.DataFrame({"observed": [30.0, 50.0, 12.0], "population": [1000.0, 
 TESTED = pd.Series({"a": 100.0, "b": 400.0})
 
 
+def test_totals_that_are_not_known_are_told(tmp_path):
+    """Rates are of polygons of whose totals anything is known: 30 and 50 to 60 cases of 4,000 people."""
+    gaps = POLYGONS.assign(
+        observed=[30.0, float("nan"), float("nan")],
+        observation=["observed", "suppressed", "missing"],
+        observed_lower=[30.0, 50.0, float("nan")],
+        observed_upper=[30.0, 60.0, float("nan")],
+        population=[1000.0, 3000.0, 500.0],
+    )
+    run = Run(from_words({"response": "cases"}), RunFolder(tmp_path))
+    found = dict(Page(run, SimpleNamespace(exposure="population"), "cases", tmp_path, None)._summary(gaps))
+    assert found == {
+        "Cases": "between 80 and 90",
+        "Polygons whose total is missing": "1",
+        "Polygons whose total is suppressed": "1",
+        "People": "4,500",
+        "Rate per 1000 people": "between 20 and 22.5",
+    }
+
+
 @pytest.mark.parametrize(
     ("words", "rate"),
     [

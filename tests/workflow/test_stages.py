@@ -19,7 +19,8 @@ def test_finished_folds_are_kept_inside_the_folder_of_the_stage(tmp_path, monkey
         kept.append(keep)
         return SimpleNamespace(notes=())
 
-    prepared = SimpleNamespace(responses=(response,), exposure="population", bags=lambda: None, y=lambda name: None)
+    nothing = {name: lambda *arguments: None for name in ("bags", "y", "upper")}
+    prepared = SimpleNamespace(responses=(response,), exposure="population", **nothing)
     monkeypatch.setattr(Run, "prepared", lambda run: prepared)
     monkeypatch.setattr("vbagg.validate.cross_validate", validated)
     monkeypatch.setattr(stages, "_folds", lambda *arguments: None)

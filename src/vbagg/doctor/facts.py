@@ -85,27 +85,38 @@ def _cell_area(grid: Grid, rows: slice) -> float:
 
 
 def _response_facts(laid: Overlaid, name: str, trials: str | None) -> dict[str, Any]:
-    y = laid.polygons.frame[name].to_numpy(dtype=np.float64)
+    totals = laid.polygons.totals(name)
     base = laid.totals if trials is None else laid.polygons.frame[trials].to_numpy(dtype=np.float64)
-    counted = (laid.totals > 0) & (base > 0)
+    has_base = (laid.totals > 0) & (base > 0)
+    if not has_base.any():
+        has_base = np.ones_like(has_base)
+    counted = has_base & ~totals.missing
     if not counted.any():
-        counted = np.ones_like(counted)
+        counted = ~totals.missing
+    low, high = totals.sum(counted)
     facts: dict[str, Any] = {
-        "total": float(y[counted].sum()),
-        "least": float(y[counted].min()),
-        "most": float(y[counted].max()),
+        "total": low,
+        "least": float(totals.least[counted].min()),
+        "most": float(np.where(np.isinf(totals.most), totals.least, totals.most)[counted].max()),
     }
-    if not counted.all():
-        facts["left_out"] = {"polygons": int((~counted).sum()), "total": float(y[~counted].sum())}
+    if not has_base.all():
+        least, most = totals.sum(~has_base)
+        facts["left_out"] = {"polygons": int((~has_base).sum()), "total": least} | _up_to(least, most, "total")
     if base[counted].any():
-        name, per = ("relative_risk", 1.0) if laid.kind == "expected" and trials is None else ("per_1000", PER)
-        rates = per * y[counted] / base[counted]
-        facts |= {
-            name: float(per * y[counted].sum() / base[counted].sum()),
-            f"{name}_least": float(rates.min()),
-            f"{name}_most": float(rates.max()),
-        } | ({} if trials is None else {"per_1000_of": "trials"})
-    return facts
+        is_relative = laid.kind == "expected" and trials is None
+        name, per = ("relative_risk", 1.0) if is_relative else ("per_1000", PER)
+        scale, of = per / base[counted].sum(), counted & totals.known
+        rates = per * totals.least[of] / base[of]
+        facts |= {name: float(scale * low)} | _up_to(scale * low, scale * high, name)
+        if of.any():
+            facts |= {f"{name}_least": float(rates.min()), f"{name}_most": float(rates.max())}
+        facts |= {} if trials is None else {"per_1000_of": "trials"}
+    return facts | totals.gap_sizes | _up_to(low, high, "total")
+
+
+def _up_to(low: float, high: float, name: str) -> dict[str, float | None]:
+    """The largest that a number can be, if that is not its least; None if there is no largest."""
+    return {} if high == low else {f"{name}_upper": float(high) if np.isfinite(high) else None}
 
 
 def _raster_facts(raster: Raster, laid: Overlaid) -> dict[str, Any]:

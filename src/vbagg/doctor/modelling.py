@@ -67,8 +67,9 @@ def check_trials(polygons: Polygons, responses: tuple[str, ...], model: Model, f
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)
-                y = frame[response].to_numpy(dtype=np.float64)
-                likelihood.check_outputs(y, polygons.labels.tolist(), trials)
+                y, labels = polygons.totals(response).least, polygons.labels
+                seen = np.isfinite(y)
+                likelihood.check_outputs(y[seen], labels[seen].tolist(), trials[seen])
         except ValueError as error:
             text = f"{polygons.path_of(name)}: {error} Correct the columns {response!r} or {name!r}."
             found.add("error", "trials", text, where)

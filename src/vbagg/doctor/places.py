@@ -12,6 +12,7 @@ from vbagg.doctor.findings import Gathered, Level
 from vbagg.doctor.overlaid import Overlaid
 from vbagg.doctor.words import held, most, number, plain_labels
 from vbagg.geo.files import percent, some
+from vbagg.geo.joining import NO_ROW
 from vbagg.geo.overlay import shares_inside
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepare import INSIDE
@@ -36,6 +37,8 @@ def check_polygons(polygons: Polygons, responses: Sequence[str], exposure: str, 
         if "invalid geometry" in note:
             text = f"{note} Look at them on a map: a repair keeps the outline, not always the intention."
             found.add("warning", "invalid-geometry", text, polygons.file)
+        elif NO_ROW in note:
+            found.add("warning", "no-row", note, polygons.file)
         else:
             found.add("advice", "assumed", note, polygons.file)
     if n < 2:

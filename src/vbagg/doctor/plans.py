@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,24 +30,33 @@ def check_folds(laid: Overlaid, validation: Validation, found: Gathered) -> None
     inhabited = laid.totals > 0
     if validation.skip or inhabited.sum() < FEWEST_TO_FIT:
         return
-    if validation.fold_column is not None:
-        _check_fold_column(laid.polygons, validation.fold_column, inhabited, found)
-    elif validation.folds > inhabited.sum():
+    scored = [inhabited & laid.polygons.totals(name).known for name in laid.responses] or [inhabited]
+    usable = min(scored, key=np.count_nonzero)
+    if usable.sum() < FEWEST_TO_FIT:
         text = (
-            f"`folds` must not exceed the {inhabited.sum():,} polygons that can be used; got {validation.folds:,}. "
+            f"Validation needs {FEWEST_TO_FIT} polygons whose totals are known; there are {usable.sum():,}, the others "
+            "are missing or suppressed. Leave it out by `--skip-validation`."
+        )
+        found.add("error", "folds", text, "settings")
+    elif validation.fold_column is not None:
+        _check_fold_column(laid.polygons, validation.fold_column, scored, found)
+    elif validation.folds > usable.sum():
+        text = (
+            f"`folds` must not exceed the {usable.sum():,} polygons that can be used; got {validation.folds:,}. "
             "Use fewer folds, or `--skip-validation`."
         )
         found.add("error", "folds", text, "settings")
 
 
-def _check_fold_column(polygons: Polygons, name: str, inhabited: NDArray[np.bool_], found: Gathered) -> None:
+def _check_fold_column(polygons: Polygons, name: str, scored: Sequence[NDArray[np.bool_]], found: Gathered) -> None:
+    """Look at a column of folds, of the polygons that are scored for each response."""
     frame, where = polygons.frame, f"{polygons.file_of(name)}, column {name}"
     known = [str(column) for column in frame.columns if column != "geometry"]
     if name not in known:
         text = f"{polygons.path} has no column {name!r} for the folds{did_you_mean(name, known)}"
         found.add("error", "folds", text, where)
         return
-    missing = polygons.labels[frame[name].isna().to_numpy() & inhabited].tolist()
+    missing = polygons.labels[frame[name].isna().to_numpy() & np.logical_or.reduce(scored)].tolist()
     if missing:
         text = (
             f"{polygons.path_of(name)}: the column {name!r} must name a fold for every polygon; it is empty for "
@@ -54,14 +64,15 @@ def _check_fold_column(polygons: Polygons, name: str, inhabited: NDArray[np.bool
         )
         found.add("error", "folds", text, where, missing)
         return
-    sizes = Counter(frame[name][inhabited])
-    left = int(inhabited.sum()) - max(sizes.values())
-    if left < FEWEST_TO_FIT:
-        text = (
-            f"{polygons.path_of(name)}: every fold of {name!r} must leave {FEWEST_TO_FIT} polygons or more to fit to; "
-            f"fold {max(sizes, key=sizes.__getitem__)!r} leaves {left}. Divide the polygons into more folds."
-        )
-        found.add("error", "folds", text, where)
+    for usable in scored:
+        sizes = Counter(frame[name][usable])
+        left = int(usable.sum()) - max(sizes.values())
+        if left < FEWEST_TO_FIT:
+            text = (
+                f"{polygons.path_of(name)}: every fold of {name!r} must leave {FEWEST_TO_FIT} polygons or more to fit "
+                f"to; fold {max(sizes, key=sizes.__getitem__)!r} leaves {left}. Divide the polygons into more folds."
+            )
+            found.add("error", "folds", text, where)
 
 
 def check_other_polygons(laid: Overlaid, maps: Maps, found: Gathered) -> None:

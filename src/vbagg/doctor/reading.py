@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import shapely
 
 from vbagg.doctor.findings import OF_BAD_INPUT, Gathered
 from vbagg.doctor.words import number
+from vbagg.geo.bounds import Interval, marks_of
 from vbagg.geo.covariates import Covariate, clash, open_covariates, open_one
 from vbagg.geo.exposure import BY_AREA, Exposure, exposure_of
 from vbagg.geo.files import some
@@ -96,21 +97,29 @@ def _polygons(data: Data, exposure: Exposure, found: Gathered) -> Sound:
     rows = own
     if table is not None:
         rows = found.attempt("totals", table.file, lambda: table.join(own, data.id)) or own
+    marks = found.attempt("suppressed", "settings", lambda: marks_of(data.suppressed)) or {}
     responses = data.response
     if len(found.found) > known:  # there may be no column without the table
         responses = tuple(name for name in responses if name in rows.frame)
         exposure = exposure if exposure.column is None or exposure.column in rows.frame else Exposure(exposure.kind)
     try:
-        return checked(rows, data.id, responses, exposure), responses, exposure
+        return checked(rows, data.id, responses, exposure, marks=marks), responses, exposure
     except OF_BAD_INPUT as error:
         whole, known = str(error), len(found.found)
-    read = _sound_part(rows, data.id, responses, exposure, found)
+    read = _sound_part(rows, data.id, responses, exposure, found, marks)
     if len(found.found) == known:  # nothing is wrong with any part alone
         found.add("error", "polygon-file", whole, where)
     return read
 
 
-def _sound_part(rows: PolygonRows, id: str | None, wanted: Sequence[str], exposure: Exposure, found: Gathered) -> Sound:
+def _sound_part(
+    rows: PolygonRows,
+    id: str | None,
+    wanted: Sequence[str],
+    exposure: Exposure,
+    found: Gathered,
+    marks: Mapping[str, Interval],
+) -> Sound:
     """Polygons with the columns that are sound; whatever is wrong is taken down, columns apart from geometry."""
     path, where, frame = rows.path, _name(rows.path), rows.frame
     if frame.empty:
@@ -123,11 +132,12 @@ def _sound_part(rows: PolygonRows, id: str | None, wanted: Sequence[str], exposu
         frame[id] = columns.frame[id] = np.arange(1, len(frame) + 1)
     for name in wanted:
         place = f"{_name(rows.origin(name).path)}, column {name}"
-        if found.attempt("response", place, lambda name=name: checked(columns, id, [*responses, name])) is not None:  # type: ignore[misc]
+        with_it = partial(checked, columns, id, [*responses, name], marks=marks)
+        if found.attempt("response", place, with_it) is not None:
             responses.append(name)
     if exposure.column is not None:
         place = f"{_name(rows.origin(exposure.column).path)}, column {exposure.column}"
-        if found.attempt("exposure", place, lambda: checked(columns, id, responses, exposure)) is None:
+        if found.attempt("exposure", place, lambda: checked(columns, id, responses, exposure, marks=marks)) is None:
             exposure = Exposure(exposure.kind)
     wrong = flaws(frame.geometry)
     if wrong:
@@ -142,7 +152,7 @@ def _sound_part(rows: PolygonRows, id: str | None, wanted: Sequence[str], exposu
         rows = replace(rows, frame=frame.drop(index=frame.index[list(wrong)]).reset_index(drop=True))
     if rows.frame.empty:
         return None, tuple(responses), exposure
-    polygons = found.attempt("geometry", where, lambda: checked(rows, id, responses, exposure))
+    polygons = found.attempt("geometry", where, lambda: checked(rows, id, responses, exposure, marks=marks))
     return polygons, tuple(responses), exposure
 
 

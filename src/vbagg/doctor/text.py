@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vbagg.doctor.words import amount, duration, number
+from vbagg.doctor.words import amount, between, duration, number
 from vbagg.geo.exposure import WEIGHED
 
 if TYPE_CHECKING:
@@ -89,18 +90,22 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         read_as += f" (column {exposure['column']})" if "column" in exposure else ""
         lines.append((exposure["kind"], f"{exposure['total']:,.0f} {noun} in the polygons{read_as}"))
     for name, response in facts.get("responses", {}).items():
-        text = f"{amount(response['total'])} in all"
+        text = f"{_bounds(response, 'total')} in all"
         if "left_out" in response:
             out = response["left_out"]
             others = number(out["polygons"], "polygon", "polygons")
-            text += f", without {amount(out['total'])} in {others} left out for want of {unit}"
+            text += f", without {_bounds(out, 'total')} in {others} left out for want of {unit}"
         if "per_1000" in response:
+            text += f"; {_bounds(response, 'per_1000')} per 1000 {response.get('per_1000_of', unit)}"
+        if "per_1000_least" in response:
             low, high = amount(response["per_1000_least"]), amount(response["per_1000_most"])
-            of = response.get("per_1000_of", unit)
-            text += f"; {amount(response['per_1000'])} per 1000 {of}, from {low} to {high}"
+            text += f", from {low} to {high}"
         if "relative_risk" in response:
-            low, high = response["relative_risk_least"], response["relative_risk_most"]
-            text += f"; {response['relative_risk']:.3g} times what was expected, from {low:.3g} to {high:.3g}"
+            text += f"; {_bounds(response, 'relative_risk')} times what was expected"
+        if "relative_risk_least" in response:
+            text += f", from {response['relative_risk_least']:.3g} to {response['relative_risk_most']:.3g}"
+        for state in ("missing", "suppressed"):
+            text += f"; {state} in {number(response[state], 'polygon', 'polygons')}" if state in response else ""
         lines.append((name, text))
     places: dict[str, list[str]] = {}
     for raster in facts.get("rasters", ()):
@@ -110,6 +115,12 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         text = f"about {duration(cost['cpu_seconds'])} of CPU time and {cost['bytes'] / 1e9:.1f} GB of memory"
         lines.append(("fit", f"{text} for each response ({number(cost['landmarks'], 'landmark', 'landmarks')})"))
     return lines
+
+
+def _bounds(facts: Mapping[str, Any], name: str) -> str:
+    """A fact that may be known within bounds only."""
+    upper = facts.get(f"{name}_upper", facts[name])
+    return between((facts[name], math.inf if upper is None else upper))
 
 
 def _place(raster: Mapping[str, Any]) -> str:

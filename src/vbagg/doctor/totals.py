@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from vbagg.bags import Bags
 from vbagg.doctor.findings import Gathered, Level
 from vbagg.doctor.overlaid import Overlaid
 from vbagg.doctor.words import amount, number
 from vbagg.geo.exposure import WEIGHED
 from vbagg.geo.files import some
 from vbagg.geo.grid import Floats
+from vbagg.geo.observed_totals import FEWEST, Totals
 from vbagg.likelihoods import get_likelihood
+from vbagg.likelihoods.censored import censored
 from vbagg.models.notes import claim_of_exactness
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Model
 
+MANY = 0.2
+"""Part of the polygons whose totals are missing, or suppressed, from which on that must be looked at."""
 ENOUGH = 10
 """Polygons that are needed to say what is usual."""
 FAR = 5.0
@@ -91,24 +96,72 @@ class Response:
 
 
 def check_responses(laid: Overlaid, model: Model | None, usable_trials: bool, found: Gathered) -> None:
-    """Look at every response, as a total of trials where these are usable."""
+    """Look at every response, as a total of trials where these are usable, and at its gaps."""
     for name in laid.responses:
         where = f"{laid.polygons.file_of(name)}, column {name}"
-        totals = laid.polygons.frame[name].to_numpy(dtype=np.float64)
+        totals = laid.polygons.totals(name)
         used = laid.totals > 0
-        if not totals[used if used.any() else ...].any():
-            which = "every polygon" if not totals.any() else f"every polygon that has {laid.kind}"
+        _say_gaps(laid, name, totals, found)
+        if used.any() and not _has_enough(laid, name, totals, used, found):
+            continue
+        if not np.nansum(totals.most[used if used.any() else ...]) > 0:
+            which = "every polygon" if not np.nansum(totals.most) > 0 else f"every polygon that has {laid.kind}"
             text = (
                 f"{laid.polygons.path_of(name)}: the response {name!r} must not be 0 in {which}. Name the right column."
             )
             found.add("error", "response", text, where)
             continue
-        _check_whole(laid, name, totals, model, found)
-        _check_exactness(laid, name, totals, model, found)
-        response = _response(laid, name, totals, model, usable_trials)
+        _check_bounds(laid, name, totals, model, usable_trials, found)
+        if not totals.known.any():
+            continue
+        _check_whole(laid, name, totals.exact, model, found)
+        _check_exactness(laid, name, totals.exact, model, found)
+        response = _response(laid, name, totals.exact, model, usable_trials)
         if response is not None:
             _check_kind(response, found)
             _check_outliers(response, found)
+
+
+def _say_gaps(laid: Overlaid, name: str, totals: Totals, found: Gathered) -> None:
+    """How many totals are missing or suppressed."""
+    file = laid.polygons.file_of(name)
+    for gap in totals.gaps(name, file, laid.labels.tolist()):
+        level: Level = "warning" if gap.which.size > MANY * len(totals.least) else "advice"
+        polygons = laid.labels[gap.which].tolist()
+        found.add(level, f"{gap.kind}-totals", gap.text, f"{file}, column {name}", polygons)
+
+
+def _has_enough(laid: Overlaid, name: str, totals: Totals, used: NDArray[np.bool_], found: Gathered) -> bool:
+    """Whether a fit has totals to learn from in polygons with exposure."""
+    number = int((used & ~totals.missing).sum())
+    if number >= min(FEWEST, len(used)) or not totals.missing.any():
+        return True
+    text = (
+        f"{laid.polygons.path_of(name)}: the response {name!r} must be known in at least {FEWEST} polygons that have "
+        f"{laid.kind}; it is in {number or 'none'}. Fill it in, or check the {laid.kind} there."
+    )
+    found.add("error", "response", text, f"{laid.polygons.file_of(name)}, column {name}")
+    return False
+
+
+def _check_bounds(
+    laid: Overlaid, name: str, totals: Totals, model: Model | None, usable_trials: bool, found: Gathered
+) -> None:
+    """Bounds must be such that the likelihood can work out how probable they are."""
+    hidden = totals.suppressed
+    if model is None or not hidden.any():
+        return
+    likelihood = get_likelihood(model.likelihood)
+    if likelihood.needs_trials and not usable_trials:
+        return
+    trials = laid.polygons.frame[model.trials].to_numpy(np.float64)[hidden] if likelihood.needs_trials else None
+    labels, file = laid.labels[hidden], laid.polygons.file_of(name)
+    stand_in = Bags(np.zeros((len(labels), 1)), labels)
+    try:
+        censored(likelihood, totals.least[hidden], totals.most[hidden], labels, likelihood.facts(stand_in, trials))
+    except ValueError as error:
+        text = f"{laid.polygons.path_of(name)}: {error} Correct the suppressed totals of {name!r}."
+        found.add("error", "suppressed-totals", text, f"{file}, column {name}")
 
 
 def _response(laid: Overlaid, name: str, totals: Floats, model: Model | None, usable_trials: bool) -> Response | None:
@@ -117,7 +170,7 @@ def _response(laid: Overlaid, name: str, totals: Floats, model: Model | None, us
         per, unit = laid.polygons.frame[model.trials].to_numpy(dtype=np.float64), "trials"
     elif laid.exposure is None or (model is not None and get_likelihood(model.likelihood).needs_trials):
         return None
-    some_exposure = per > 0
+    some_exposure = (per > 0) & np.isfinite(totals)
     if not totals[some_exposure].any():
         return None
     where = f"{laid.polygons.file_of(name)}, column {name}"
@@ -126,13 +179,13 @@ def _response(laid: Overlaid, name: str, totals: Floats, model: Model | None, us
 
 def _check_whole(laid: Overlaid, name: str, totals: Floats, model: Model | None, found: Gathered) -> None:
     """Counts should be whole numbers."""
-    if model is None or not get_likelihood(model.likelihood).counts or totals.max() <= 1:
+    if model is None or not get_likelihood(model.likelihood).counts or np.nanmax(totals) <= 1:
         return
-    broken = np.flatnonzero(totals % 1 != 0)
+    broken = np.flatnonzero(np.isfinite(totals) & (totals % 1 != 0))
     if broken.size:
-        large = np.median(totals) >= ENOUGH
+        large, size = np.nanmedian(totals) >= ENOUGH, np.isfinite(totals).sum()
         text = (
-            f"{laid.polygons.file_of(name)}: counts are whole numbers, but {broken.size:,} of {totals.size:,} values "
+            f"{laid.polygons.file_of(name)}: counts are whole numbers, but {broken.size:,} of {size:,} values "
             f"of {name} are not (first: {totals[broken[0]]:.10g} for {laid.labels[broken[0]]!r}). "
         )
         text += "As they are large, this does no harm." if large else "Check where they come from; round them."
@@ -146,7 +199,7 @@ def _check_exactness(laid: Overlaid, name: str, totals: Floats, model: Model | N
         return
     likelihood = get_likelihood(model.likelihood)
     if likelihood.counts and not likelihood.needs_trials and not likelihood.priors():
-        for sentence in claim_of_exactness(totals, likelihood.name):
+        for sentence in claim_of_exactness(totals[np.isfinite(totals)], likelihood.name):
             where = f"{laid.polygons.file_of(name)}, column {name}"
             found.add("warning", "claim-of-exactness", f"{laid.polygons.file_of(name)}: {sentence}", where)
 
@@ -215,6 +268,6 @@ def _check_outliers(response: Response, found: Gathered) -> None:
     if strange.size:
         text = (
             f"{name} is 0 in {number(strange, 'polygon', 'polygons')} where even a low rate would give more than "
-            f"{EXPECTED:.0f}: {response.named(strange)}. If nothing was reported there, leave the polygon out."
+            f"{EXPECTED:.0f}: {response.named(strange)}. If nothing was reported there, empty the total."
         )
         response.say(found, "zero-in-large-population", text, strange)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+import math
+from collections.abc import Callable, Sequence, Sized
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vbagg.geo.bounds import Interval
 from vbagg.geo.files import percent, some
 from vbagg.geo.polygons import Polygons
 
@@ -36,9 +38,17 @@ def amount(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
+def between(bounds: Interval, say: Callable[[float], str] = amount) -> str:
+    """A number, or the numbers between which it is."""
+    low, high = bounds
+    if math.isinf(high):
+        return f"at least {say(low)}"
+    return say(low) if say(low) == say(high) else f"between {say(low)} and {say(high)}"
+
+
 def held(polygons: Polygons, responses: Sequence[str], which: NDArray[Any]) -> str:
     """What these polygons hold of each response."""
-    sums = [f"{amount(polygons.frame[name].to_numpy()[which].sum())} {name}" for name in responses]
+    sums = [f"{between(polygons.totals(name).sum(which))} {name}" for name in responses]
     return some(sums, quote=False) or "their totals"
 
 

@@ -25,6 +25,7 @@ from vbagg.geo.cell_features import cell_features
 from vbagg.geo.cell_index import CellIndex
 from vbagg.geo.contents import model_tags
 from vbagg.geo.files import appearing, output_folder, some
+from vbagg.geo.observed_totals import STATE
 from vbagg.geo.overlay import cells_covered, overlay, shares_inside
 from vbagg.geo.pieces import whole_runs
 from vbagg.geo.polygons import Polygons
@@ -72,6 +73,8 @@ def polygon_table(
     The polygons with their own columns and
 
     - `observed`, `population` (or `area`) and `observed_rate`
+    - if some totals are missing, or known within bounds only, and so not in these columns: `observation` (`observed`,
+      `suppressed` or `missing`), `observed_lower` and `observed_upper`
     - `fitted`, `fitted_lower`, `fitted_upper`: mean and interval of the expected total
     - `predicted_lower`, `predicted_upper`: interval of a new count, noise included
     - `rate`, `rate_lower`, `rate_upper`: the expected total as a rate
@@ -91,7 +94,10 @@ def polygon_table(
     base = exposure if question.examined is None else question.examined
     with np.errstate(divide="ignore", invalid="ignore"):
         observed_rate = np.where(base > 0, per * question.y / base, np.nan)
-    columns = {"observed": question.y, prepared.exposure: exposure, "observed_rate": observed_rate}
+    columns: dict[str, Any] = {"observed": question.y, prepared.exposure: exposure, "observed_rate": observed_rate}
+    totals = prepared.polygons.totals(response)
+    if not totals.known.all():
+        columns |= {STATE: totals.states, "observed_lower": totals.least, "observed_upper": totals.most}
     return _frame(prepared.polygons, columns | _spread(found, at, n), model, units, level)
 
 
@@ -235,7 +241,7 @@ def _spread(columns: dict[str, Floats], at: NDArray[np.intp], n: int) -> dict[st
     return result
 
 
-def _frame(polygons: Polygons, columns: dict[str, Floats], model: Any, units: Units, level: float) -> gpd.GeoDataFrame:
+def _frame(polygons: Polygons, columns: dict[str, Any], model: Any, units: Units, level: float) -> gpd.GeoDataFrame:
     """The polygons' own columns, except those of the same names in whatever case, then these."""
     new = {name.lower() for name in columns} - {polygons.id.lower()}
     kept = [name for name in polygons.frame.columns if name.lower() not in new and name != "geometry"]

@@ -5,7 +5,7 @@ They are checked however they came about: whoever has a folder of prepared data 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vbagg.errors import did_you_mean
 from vbagg.geo import target
 from vbagg.geo.grid import Floats, Grid
+from vbagg.geo.observed_totals import read_observed
 from vbagg.geo.polygon_rows import Origin
 from vbagg.geo.polygons import Polygons, flaws
 from vbagg.geo.responses import read_totals
@@ -51,6 +52,9 @@ class AboutPolygons(_Strict):
     notes: tuple[str, ...]
     crs: str
     columns: dict[str, str]
+    uppers: dict[str, str] = {}
+    gaps: dict[str, dict[str, int]] = {}
+    """How many totals of each response are missing or suppressed."""
 
 
 class Document(_Strict):
@@ -96,10 +100,14 @@ def column_kinds(columns: dict[str, str]) -> dict[str, Any]:
     return kinds
 
 
-def require_polygons(polygons: Polygons, responses: Sequence[str], exposure: str) -> Polygons:
-    """The polygons, with distinct ids, shapes, totals and exposure."""
-    frame = polygons.frame
-    for name in (polygons.id, exposure, *responses):
+def require_polygons(
+    polygons: Polygons, responses: Sequence[str], exposure: str, gaps: Mapping[str, Mapping[str, int]]
+) -> Polygons:
+    """The polygons, with distinct ids, shapes, totals or bounds of them, and exposure."""
+    frame, uppers = polygons.frame, polygons.uppers
+    if not set(uppers) <= set(responses):
+        raise ValueError(f"upper bounds must be those of responses; got some of {sorted(set(uppers) - set(responses))}")
+    for name in (polygons.id, exposure, *responses, *uppers.values()):
         if name not in frame or name == "geometry":
             raise ValueError(f"the polygons have no column {name!r}{did_you_mean(name, map(str, frame.columns))}")
     ids = frame[polygons.id]
@@ -108,10 +116,20 @@ def require_polygons(polygons: Polygons, responses: Sequence[str], exposure: str
     if found := flaws(frame.geometry):
         row, flaw = next(iter(found.items()))
         raise ValueError(f"polygon {polygons.labels[row]!r} {flaw}")
-    for name in (exposure, *responses):
+    for name in (exposure, *responses, *uppers.values()):
         if not pd.api.types.is_numeric_dtype(frame[name]):
             raise ValueError(f"the column {name!r} of the polygons must hold numbers")
-        read_totals(frame[name], Origin(polygons.path), polygons.labels.tolist())
+    labels = polygons.labels.tolist()
+    read_totals(frame[exposure], Origin(polygons.path), labels)
+    for name in responses:
+        read_observed(frame[name], Origin(polygons.path), labels)
+        totals = polygons.totals(name)
+        if name in uppers and not np.array_equal(np.isnan(totals.upper), frame[uppers[name]].isna()):
+            raise ValueError(f"the column {uppers[name]!r} of the polygons must hold more than {name!r}, or nothing")
+        if totals.gap_sizes != gaps.get(name, {}):
+            raise ValueError(
+                f"totals of {name!r} must have the gaps {gaps.get(name, {})}; they have {totals.gap_sizes}"
+            )
     return polygons
 
 

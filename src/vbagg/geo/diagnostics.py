@@ -34,6 +34,7 @@ def plot_observed_predicted(
     units: str,
     level: float,
     title: str = "Observed and predicted rates",
+    left_out: Mapping[str, int] | None = None,
 ) -> Path:
     """Observed against predicted rates of polygons with predictive intervals, both axes logarithmic.
 
@@ -49,6 +50,8 @@ def plot_observed_predicted(
         Level of the intervals.
     title
         What the predictions are: of polygons in the fit, or of unseen ones.
+    left_out
+        Number of polygons that cannot be drawn, by what their totals are: `missing`, `suppressed`.
     """
     y, mean, low, high = (np.asarray(v, dtype=np.float64) for v in (observed, predicted, lower, upper))
     known = np.isfinite(y) & np.isfinite(mean)
@@ -68,6 +71,8 @@ def plot_observed_predicted(
     zeros = int(np.sum(y <= 0))
     if zeros:
         axes.plot([], [], " ", label=f"observed rate of 0, drawn at {floor:.2g}: {zeros}")
+    for state, count in (left_out or {}).items():
+        axes.plot([], [], " ", label=f"observed total {state}, not drawn: {count}")
     ends = np.array([floor, max(positive.max(initial=1.0), floor * 2)])
     axes.plot(ends * [0.8, 1.25], ends * [0.8, 1.25], color=GREY, linewidth=1.2, label="equal", zorder=1)
     axes.set(xscale="log", yscale="log", xlabel=f"observed ({units})", ylabel=f"predicted ({units})", title=title)

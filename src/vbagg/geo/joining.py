@@ -20,6 +20,8 @@ from vbagg.geo.table_lines import is_empty
 from vbagg.geo.tables import Table, as_column, read_table
 
 UNMATCHED = ("refuse", "drop")
+NO_ROW = "no row matches"
+"""Words of a note on polygons without a row."""
 SIMILAR = 0.5
 """Part of the rows that another pair of columns must match to be proposed."""
 FEWEST = 3
@@ -58,7 +60,7 @@ class JoinedBy:
     def join(self, rows: PolygonRows, id: str | None = None) -> PolygonRows:
         """Polygons with the columns of the table, which take the place of their own of the same names, but for the id.
 
-        Polygons without a row miss its columns, which is a flaw of these.
+        Polygons without a row miss its columns, and a note says which.
         """
         table, frame = read_table(self.source, self.column, self.sheet), rows.frame
         if self.key not in frame or self.key == "geometry":
@@ -68,17 +70,20 @@ class JoinedBy:
         polygons, lines = _polygon_keys(frame[self.key], rows.path), self._line_keys(table)
         place = pd.Index(lines).get_indexer(pd.Index(polygons))
         _require_any(place, table, rows, self)
-        bare, extra, told = self._unmatched(polygons, lines, place, table, rows)
+        bare, extra = self._unmatched(polygons, lines, place, table)
         if extra and self.unmatched == "refuse":
-            raise ValueError(told)
+            raise ValueError(self._refusal(bare, extra, table, rows))
         notes = tuple(f"{self.file}: {note}" for note in table.of.notes)
         if extra:
             notes += (f"{self.file}: left out, since they match no polygon: {some(extra, quote=False)}.",)
+        if bare:
+            told = f"{NO_ROW} {plural(len(bare), 'polygon')} ({some(bare, quote=False)})"
+            notes += (f"{self.file}: {told}, whose totals are missing; where nothing occurred, add a row with 0.",)
         own = {self.column, self.key, "geometry", *({id} & set(frame.columns))}
         columns = {name: values for name, values in table.columns(place.tolist()).items() if name not in own}
         places = [table.places[at] if at >= 0 else "no row" for at in place]
         own |= {""}
-        flaws = {name: table.flaw(name) or (told if bare else None) for name in table.header if name not in own}
+        flaws = {name: table.flaw(name) for name in table.header if name not in own}
         return replace(
             rows,
             frame=frame.assign(**{name: values.to_numpy() for name, values in columns.items()}),
@@ -110,9 +115,9 @@ class JoinedBy:
         return keys
 
     def _unmatched(
-        self, polygons: Sequence[str], lines: Sequence[str], place: NDArray[np.intp], table: Table, rows: PolygonRows
-    ) -> tuple[bool, list[str], str]:
-        """Whether polygons have no row, rows that match no polygon, and a sentence about both."""
+        self, polygons: Sequence[str], lines: Sequence[str], place: NDArray[np.intp], table: Table
+    ) -> tuple[list[str], list[str]]:
+        """Polygons that have no row, and rows that match no polygon, the first few with a reason if there is one."""
         bare = [polygons[at] for at in np.flatnonzero(place < 0).tolist()]
         extra = np.setdiff1d(np.arange(len(lines)), place)
         spare = [lines[at] for at in extra]
@@ -125,24 +130,19 @@ class JoinedBy:
                 why = for_rows.like(key) or oddity(key) or ("a row of totals?" if at in sums else None)
             named.append(f"{key!r} ({table.places[at]}{f': {why}' if why else ''})")
         lacking = [_with_reason(key, for_polygons.like(key) if at < SHOWN else None) for at, key in enumerate(bare)]
+        return lacking, named
+
+    def _refusal(self, bare: Sequence[str], extra: Sequence[str], table: Table, rows: PolygonRows) -> str:
+        """That rows match no polygon, with the polygons that have none."""
         by = f"column {self.column!r}" if self.column == self.key else f"{self.column!r} as {self.key!r}"
-        parts = []
-        if extra.size:
-            parts.append(
-                f"{plural(extra.size, 'row')} {'matches' if extra.size == 1 else 'match'} none: "
-                f"{some(named, quote=False)}"
-            )
+        verb = "matches" if len(extra) == 1 else "match"
+        parts = [f"{plural(len(extra), 'row')} {verb} none: {some(extra, quote=False)}"]
         if bare:
-            parts.append(f"{plural(len(bare), 'polygon')} without a row: {some(lacking, quote=False)}")
-        remedy = "Correct the keys"
-        if extra.size and self.unmatched == "refuse":
-            remedy += ", or leave out rows that match no polygon by `--unmatched drop`"
-        if bare:
-            remedy += (
-                f"; a polygon where nothing occurred needs a row with 0, any other must leave {Path(rows.path).name}"
-            )
-        told = f"{table.path} must have one row for each polygon, by {by}; {'; '.join(parts)}. {remedy}."
-        return bool(bare), named, told
+            parts.append(f"{plural(len(bare), 'polygon')} without a row: {some(bare, quote=False)}")
+        return (
+            f"{table.path} must have rows that each belong to a polygon of {Path(rows.path).name}, by {by}; "
+            f"{'; '.join(parts)}. Correct the keys, or leave out rows that match no polygon by `--unmatched drop`."
+        )
 
 
 def joined_by(

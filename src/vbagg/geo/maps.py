@@ -75,7 +75,8 @@ def write_maps(
     per
         Rates are given per so many people (square kilometres without a population).
     match_totals
-        Whether to map counts rescaled to the observed totals too; see `vbagg.geo.matching` for overlaps.
+        Whether to map counts rescaled to the observed totals too; see `vbagg.geo.matching` for overlaps. Expected
+        counts stay where totals are missing, or only bounds of them are known.
     progress
         None, True, False or a function of one dict per piece (`pieces` done, `of` all), per band (`rows` done, `of`
         all) and per file (`writing`).
@@ -217,7 +218,7 @@ def _totals_to_match(model: Any, prepared: Prepared, response: str) -> Floats:
             "`match_totals` needs totals of the whole population; a binomial model has those of the people examined. "
             "Leave it out."
         )
-    observed = prepared.polygons.frame[response].to_numpy(dtype=np.float64)
+    observed = prepared.polygons.totals(response).exact
     _require_positive(observed)
     return observed
 

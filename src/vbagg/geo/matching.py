@@ -39,7 +39,7 @@ class TotalMatching:
     Parameters
     ----------
     observed
-        Total of each polygon.
+        Total of each polygon, NaN where it is not known: expected counts stay there.
     """
 
     observed: Floats
@@ -51,7 +51,7 @@ class TotalMatching:
         self._parts.append(_merged(shares, expected * whole))
 
     def solve(self) -> tuple[Floats, Floats]:
-        """Logarithm of the factor of each polygon, and matched minus observed totals."""
+        """Logarithm of the factor of each polygon, and matched minus observed totals, NaN where these are not known."""
         shares, weight = _merged(
             sparse.vstack([part for part, _ in self._parts], format="csr"),
             np.concatenate([own for _, own in self._parts]),
@@ -60,7 +60,7 @@ class TotalMatching:
         # where a total is 0, so is every cell that the polygon touches
         weight = np.where(shares @ empty.astype(float) > 0, 0.0, weight)
         expected = shares.T @ weight
-        solved = np.flatnonzero((expected > 0) & ~empty)
+        solved = np.flatnonzero((expected > 0) & (self.observed > 0))
         factor = np.where(empty, -np.inf, 0.0)
         factor[solved] = _minimise(shares[:, solved], weight, self.observed[solved], expected[solved])
         with np.errstate(invalid="ignore"):

@@ -18,6 +18,7 @@ from vbagg.drawing import colour_bar, colour_norm, new_figure, save
 from vbagg.geo.bands import opened
 from vbagg.geo.cog import small_cache
 from vbagg.geo.grid import Bounds, Grid, is_geographic, unit
+from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.units import Units
 
@@ -34,6 +35,8 @@ LONGEST_SIDE = 1200
 TAILS = (0.005, 0.995)
 """Quantiles at the ends of the colours, so that a few extreme cells do not hide the rest."""
 BACKGROUND = "0.86"
+HATCHES = {MISSING: "////", SUPPRESSED: "...."}
+"""Of polygons whose totals are not known, by what is known of them."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Picture:
 def plot_input(
     table: gpd.GeoDataFrame, path: Path | str, units: Units, *, log: bool = False, limits: Limits | None = None
 ) -> Path:
-    """Map of the observed rate of each polygon.
+    """Map of the observed rate of each polygon; those whose totals are missing or suppressed are hatched.
 
     Parameters
     ----------
@@ -93,6 +96,7 @@ def plot_input(
     filled = _filled(np.asarray(shapes.array), edgecolor="white", linewidth=0.4)
     filled.set(array=np.ma.masked_invalid(_shown(rates, scale)), **scale)
     axes.add_collection(filled)
+    _hatch(axes, table, np.asarray(shapes.array))
     axes.set_title("Observed rate")
     _bar(axes, filled, rates, units.rate, log)
     return save(figure, path)
@@ -237,6 +241,21 @@ def _filled(shapes: NDArray[Any], **style: Any) -> Any:
         closed = [Outline(shapely.get_coordinates(ring), closed=True) for ring in rings]
         paths.append(Outline.make_compound_path(*closed))
     return PathCollection(paths, **style)
+
+
+def _hatch(axes: Axes, table: gpd.GeoDataFrame, shapes: NDArray[Any]) -> None:
+    """Hatch polygons without an observed rate, and say what is known of them."""
+    from matplotlib.patches import Patch
+
+    states, entries = states_in(table), []
+    for state, hatch in HATCHES.items():
+        which = states == state
+        if which.any():
+            style: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.45", "hatch": hatch, "linewidth": 0.4}
+            axes.add_collection(_filled(shapes[which], **style))
+            entries.append(Patch(label=f"total {state}", **style))
+    if entries:
+        axes.figure.legend(handles=entries, loc="outside lower center", ncols=2, frameon=False)
 
 
 def _outlines(axes: Axes, polygons: Polygons, tolerance: float) -> None:

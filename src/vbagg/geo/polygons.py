@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from pyproj.exceptions import ProjError
 
 from vbagg.errors import did_you_mean
+from vbagg.geo.bounds import Interval
 from vbagg.geo.earth import require_degrees, require_earth
 from vbagg.geo.exposure import BY_AREA, Exposure
 from vbagg.geo.files import one_line, plural, some
 from vbagg.geo.grid import Bounds, Grid, crs_name, crs_title, is_geographic, same_crs, unit
 from vbagg.geo.longitudes import full_turn, gathered, seen_from
+from vbagg.geo.observed_totals import Totals, read_observed
 from vbagg.geo.polygon_rows import PolygonRows, read_rows
 from vbagg.geo.repeated import outlines
 from vbagg.geo.responses import read_totals
@@ -50,6 +52,8 @@ class Polygons:
         What was done to them, in sentences.
     tables
         Files of columns that come from a table.
+    uppers
+        Columns with upper bounds of responses of which only bounds are known in some polygons; these hold the lower.
     """
 
     frame: gpd.GeoDataFrame
@@ -57,6 +61,7 @@ class Polygons:
     path: str
     notes: tuple[str, ...] = ()
     tables: Mapping[str, str] = field(default_factory=dict)
+    uppers: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -96,6 +101,14 @@ class Polygons:
         left, bottom, right, top = self.frame.total_bounds.tolist()
         return left, bottom, right, top
 
+    def totals(self, response: str) -> Totals:
+        """What is known of a response."""
+        least = self.frame[response].to_numpy(dtype=np.float64)
+        if response not in self.uppers:
+            return Totals(least, least)
+        upper = self.frame[self.uppers[response]].to_numpy(dtype=np.float64)
+        return Totals(least, np.where(np.isnan(upper), least, upper))
+
     def to(self, crs: str) -> Polygons:
         """The same polygons in another CRS, and a note that says so."""
         return self if same_crs(self.crs, crs) else _moved(self, crs)
@@ -120,6 +133,7 @@ def read_polygons(
     columns: Sequence[str] = (),
     table: JoinedBy | None = None,
     exposure: Exposure = BY_AREA,
+    marks: Mapping[str, Interval] | None = None,
 ) -> Polygons:
     """Read polygons from a GeoPackage, a shapefile, GeoJSON or GeoParquet, and check them.
 
@@ -133,14 +147,16 @@ def read_polygons(
     layer
         Layer of the file; needed if there are several.
     columns
-        Response columns: each must hold a non-negative number for every polygon. Polygons that are there several
-        times are then refused, unless each has an id: the people in them would count as often.
+        Response columns of non-negative numbers, of bounds of numbers, and of nothing where nobody counted. Polygons
+        that are there several times are then refused, unless each has an id: the people in them would count as often.
     table
         A table whose columns come to those of the polygons: see `joined_by`.
     exposure
-        What cells are weighted by; if it is a column, this too must hold a non-negative number for every polygon.
+        What cells are weighted by; if it is a column, this must hold a non-negative number for every polygon.
+    marks
+        What marks of suppressed totals stand for: see `marks_of`.
     """
-    return checked(read_rows(path, id, layer, table), id, columns, exposure)
+    return checked(read_rows(path, id, layer, table), id, columns, exposure, marks=marks)
 
 
 def checked(
@@ -148,6 +164,8 @@ def checked(
     id: str | None = None,
     columns: Sequence[str] = (),
     exposure: Exposure = BY_AREA,
+    *,
+    marks: Mapping[str, Interval] | None = None,
 ) -> Polygons:
     """Polygons from rows that nobody has looked at; see `read_polygons`."""
     frame, path = rows.frame.copy(), rows.path
@@ -183,14 +201,25 @@ def checked(
     frame[id] = _ids(frame[id], path)
     polygons = Polygons(frame, id, path, (), {name: origin.path for name, origin in rows.origins.items()})
     _require_polygonal(polygons)
-    for name, what in numbers:
-        frame[name], how = read_totals(frame[name], rows.origin(name), polygons.labels.tolist(), what)
-        notes += (f"{polygons.file_of(name)}: {how}",) if how else ()
-        if rows.origins and name not in rows.origins and what == "response":
+    uppers: dict[str, str] = {}
+    labels = polygons.labels.tolist()
+    for name in columns:
+        totals, told = read_observed(frame[name], rows.origin(name), labels, marks)
+        frame[name] = totals.least
+        if totals.suppressed.any():
+            uppers[name] = free_name(f"{name}_upper", frame)
+            frame[uppers[name]] = totals.upper
+        notes += tuple(f"{polygons.file_of(name)}: {how}" for how in told)
+        if rows.origins and name not in rows.origins:
             tables = some([Path(origin.path).name for origin in rows.origins.values()][:1], quote=False)
             notes += (f"{polygons.file}: the response {name!r} was taken from here, since {tables} has none.",)
+    if exposure.column is not None:
+        frame[exposure.column], read_as = read_totals(
+            frame[exposure.column], rows.origin(exposure.column), labels, exposure.word
+        )
+        notes += (f"{polygons.file_of(exposure.column)}: {read_as}",) if read_as else ()
     require_degrees(polygons.bounds, polygons.crs, path)
-    gathered_frame = _gathered(_plain(frame, set(names)))
+    gathered_frame = _gathered(_plain(frame, {*names, *uppers.values()}))
     frame, repaired = _valid(gathered_frame)
     left, _, right, _ = gathered_frame.total_bounds
     if (left, right) != polygons.bounds[::2]:
@@ -201,7 +230,7 @@ def checked(
     if repaired.any():
         count, which = plural(repaired.sum(), "polygon"), some(polygons.labels[repaired].tolist())
         notes += (f"{polygons.file}: invalid geometry was repaired in {count} ({which}).",)
-    polygons = replace(polygons, frame=frame, notes=notes)
+    polygons = replace(polygons, frame=frame, notes=notes, uppers=uppers)
     if columns and is_numbered:
         _require_once(polygons)
     return polygons

@@ -12,6 +12,7 @@ import numpy as np
 
 from vbagg.errors import unknown_name
 from vbagg.geo.bands import kept_open
+from vbagg.geo.bounds import marks_of
 from vbagg.geo.covariates import File, Files, open_covariates, open_one
 from vbagg.geo.exposure import exposure_of
 from vbagg.geo.files import output_folder, plural, some
@@ -44,6 +45,7 @@ def prepare(
     on: str | None = None,
     sheet: str | None = None,
     unmatched: str = "refuse",
+    suppressed: str | Sequence[str] = (),
     categories: Files = (),
     resolution: float | None = None,
     grid: Grid | File | None = None,
@@ -64,9 +66,12 @@ def prepare(
     polygons, id, layer
         File (or GeoDataFrame) with the polygons, the column that names them (None: row numbers), and the file's layer.
     response
-        Column or columns with the totals of the polygons.
+        Column or columns with the totals of the polygons. Those that are empty are missing; text such as `<5`, `1-4` or
+        `>=100` gives bounds.
     totals, on, sheet, unmatched
         A table (file or DataFrame) with columns for the polygons, and how it is joined to them: see `joined_by`.
+    suppressed
+        What a mark in the place of a total stands for: see `marks_of`.
     population
         Raster of people. Without it, weights are areas.
     covariates
@@ -104,14 +109,14 @@ def prepare(
     for name, value, known in (("missing", missing, POLICIES), ("population_is", population_is, READINGS)):
         if value not in known:
             raise unknown_name(name, value, known)
-    table = joined_by(totals, on, sheet, unmatched)
+    table, marks = joined_by(totals, on, sheet, unmatched), marks_of(suppressed)
     tell = progress or (lambda text: None)
     responses = (response,) if isinstance(response, str) else tuple(response)
     exposure = exposure_of(population, population_column, exposure_column, spread_by)
     with output_folder(folder) as out, TemporaryDirectory(prefix=".layout-", dir=out) as scratch, kept_open():
         if layout is None:
             tell("reading polygons")
-            shapes = read_polygons(polygons, id, layer, responses, table, exposure)
+            shapes = read_polygons(polygons, id, layer, responses, table, exposure, marks)
             for name in (shapes.id, *responses):
                 if name.lower() == exposure.kind:
                     raise ValueError(
@@ -169,11 +174,18 @@ def _notes(layout: Layout) -> list[str]:
         dark = layout.shares.note(layout.placed, layout.spread_by.layer)
     return [
         *layout.placed.notes,
+        *_gaps(layout.placed, layout.responses),
         *_placement(layout),
         *([layout.reading.note] if layout.reading else []),
         *([dark] if dark else []),
         *(note for one in aligned for note in (*one.layer.notes, one.note) if note),
     ]
+
+
+def _gaps(polygons: Polygons, responses: Sequence[str]) -> list[str]:
+    """Notes on totals that are missing or suppressed."""
+    labels = polygons.labels.tolist()
+    return [gap.text for name in responses for gap in polygons.totals(name).gaps(name, polygons.file_of(name), labels)]
 
 
 def _placement(layout: Layout) -> list[str]:

@@ -141,7 +141,10 @@ class Prepared:
         return self.pixels[inside].iloc[self._bags.rows]
 
     def y(self, response: str | None = None) -> pd.Series:
-        """Numbers of the polygons that are in `bags`, by id: a response, or another column of the polygons."""
+        """Numbers of the polygons that are in `bags`, by id: a response, or another column of the polygons.
+
+        Of a response, NaN where it is missing, and the lower bound where only bounds are known: see `upper`.
+        """
         frame = self.polygons.frame
         response = self.responses[0] if response is None else response
         numeric = frame.drop(columns="geometry").select_dtypes("number")
@@ -151,6 +154,16 @@ class Prepared:
             )
         values = pd.Series(frame[response].to_numpy(np.float64), index=list(self.polygons.labels), name=response)
         return values.loc[self._weighty()]
+
+    def upper(self, response: str | None = None) -> pd.Series | None:
+        """Upper bounds of the totals of which only bounds are known, `y` being the lower; NaN for others, None for all.
+
+        They go to `fit` as `upper`.
+        """
+        response = self.responses[0] if response is None else response
+        here = self.y(response).index
+        upper = pd.Series(self.polygons.totals(response).upper, index=list(self.polygons.labels), name=response)
+        return None if upper[here].isna().all() else upper[here]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write everything into a folder, which is created if need be."""
@@ -174,10 +187,10 @@ class Prepared:
             said = read_document(path / DOCUMENT)
             about = said.polygons
             frame = _read_polygons(require_kind(path / POLYGONS), about)
-            polygons = Polygons(frame, about.id, about.path, about.notes)
+            polygons = Polygons(frame, about.id, about.path, about.notes, uppers=about.uppers)
             stack = Stack.open(require_kind(path / STACK))
             return cls(
-                polygons=require_polygons(polygons, said.responses, said.exposure),
+                polygons=require_polygons(polygons, said.responses, said.exposure, about.gaps),
                 stack=require_layers(stack, said.covariates, said.exposure),
                 table=require_columns(require_kind(path / PIXELS), said.covariates),
                 covariates=said.covariates,
@@ -205,6 +218,8 @@ class Prepared:
                 "notes": self.polygons.notes,
                 "crs": frame.crs.to_wkt(),
                 "columns": {name: str(kind) for name, kind in frame.dtypes.items()},
+                "uppers": dict(self.polygons.uppers),
+                "gaps": {name: self.polygons.totals(name).gap_sizes for name in self.responses},
             },
         }
 

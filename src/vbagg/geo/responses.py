@@ -51,19 +51,20 @@ def read_totals(
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         missing = missing | np.array([isinstance(value, str) and not value.strip() for value in values])
-        numbers = np.array([_number(value) for value in values])
+        numbers = np.array([number_of(value) for value in values])
         is_text = any(isinstance(value, str) for value in values)
         remedy = "Write it as a number, such as 1234.5, or leave out the polygon."
         refuse(np.isnan(numbers) & ~missing, remedy if is_text else "Convert the column to numbers.")
         note = f"the {what} {_how_read(values, numbers)}"
     article = "an" if what == "exposure" else "a"
     refuse(missing, f"Leave out polygons without {article} {what}, or write 0 where {NONE[what]}.")
-    is_wrong = ~np.isfinite(numbers) | (numbers < 0)
-    refuse(is_wrong, "Correct it; codes for missing values are not numbers of cases or people.")
+    empty = ", or empty it" if what == "response" else ""
+    remedy = f"Correct it{empty}: codes for missing values are not numbers of cases or people."
+    refuse(~np.isfinite(numbers) | (numbers < 0), remedy)
     return numbers, note
 
 
-def _number(value: Any) -> float:
+def number_of(value: Any) -> float:
     """The number that a value is or says, NaN if none."""
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         return float(value)

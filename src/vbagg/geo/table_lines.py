@@ -9,6 +9,8 @@ import pandas as pd
 
 HEADER_WITHIN = 50
 """Rows among which the names of columns are looked for."""
+MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}
+"""Text that stands for no value in a column of numbers."""
 
 
 class Line(NamedTuple):
@@ -48,3 +50,8 @@ def is_empty(cell: Any) -> bool:
     if cell is None or cell is pd.NA or cell is pd.NaT:
         return True
     return not cell.strip() if isinstance(cell, str) else isinstance(cell, float) and cell != cell
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell of a column of numbers holds no number because there is none."""
+    return is_empty(cell) or (isinstance(cell, str) and cell.strip().lower() in MISSING)

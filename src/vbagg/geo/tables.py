@@ -18,14 +18,12 @@ import pandas as pd
 from vbagg.errors import did_you_mean
 from vbagg.geo.files import one_line, plural, require_file, some
 from vbagg.geo.responses import PLAIN
-from vbagg.geo.table_lines import HEADER_WITHIN, Line, Lines, is_empty
+from vbagg.geo.table_lines import HEADER_WITHIN, Line, Lines, is_empty, is_missing
 from vbagg.geo.text_tables import text_lines
 from vbagg.geo.workbooks import workbook_lines
 
 OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 OTHER_KINDS = {b"%PDF": "a PDF document", b"\x1f\x8b": "compressed by gzip", b"\x89PNG": "a picture"}
-MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}
-"""Text that stands for no value in a column of numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +222,7 @@ def as_column(cells: Sequence[Any]) -> pd.Series:
 
     Text such as 007 is a code, and stays as it is.
     """
-    is_gone = [_is_missing(cell) for cell in cells]
+    is_gone = [is_missing(cell) for cell in cells]
     present = [cell for cell, gone in zip(cells, is_gone, strict=True) if not gone]
     if present and all(map(_says_number, present)):
         numbers = [_as_number(cell) for cell in present]
@@ -234,10 +232,6 @@ def as_column(cells: Sequence[Any]) -> pd.Series:
         values = iter(numbers)
         return pd.Series([np.nan if gone else float(next(values)) for gone in is_gone], dtype=np.float64)
     return pd.Series([None if is_empty(cell) else _plain(cell) for cell in cells], dtype=object)
-
-
-def _is_missing(cell: Any) -> bool:
-    return is_empty(cell) or (isinstance(cell, str) and cell.strip().lower() in MISSING)
 
 
 def _says_number(cell: Any) -> bool:

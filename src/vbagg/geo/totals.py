@@ -71,7 +71,7 @@ class FittedTotals:
     Attributes
     ----------
     labels, y, examined
-        All polygons, what was observed of them, and of how many, if that is known.
+        All polygons, their totals as far as they are known, and those of the examined, if there are any.
     level, per
         Level of intervals, and units of rates.
     """
@@ -86,9 +86,9 @@ class FittedTotals:
     @classmethod
     def of(cls, prepared: Prepared, response: str, level: float, per: float, trials: str | None) -> FittedTotals:
         """Those of a response of prepared data."""
-        labels, frame = prepared.polygons.labels, prepared.polygons.frame
+        labels = prepared.polygons.labels
         examined = None if trials is None else prepared.y(trials).reindex(labels).to_numpy()
-        return cls(labels, frame[response].to_numpy(dtype=np.float64), examined, level, per)
+        return cls(labels, prepared.polygons.totals(response).exact, examined, level, per)
 
     def told(self) -> str:
         """Units, and what was observed."""
@@ -106,10 +106,10 @@ class FittedTotals:
         new = model.predictive_bags(bags, examined)
         base = exposure if examined is None else examined
         found = summary(model, model.posterior_bags(bags), base, self.level, self.per)
-        below, upto = pit_ends(new, y)
+        below, upto = pit_ends(new, np.nan_to_num(y))
         fitted = [found[f"total{part}"] for part in ("", "_lower", "_upper")]
         rates = [found[f"rate{part}"] for part in ("", "_lower", "_upper")]
-        middle, residual = (below + upto) / 2, (y - new.mean) / new.std
+        middle, residual = np.where(np.isnan(y), np.nan, (below + upto) / 2), (y - new.mean) / new.std
         return np.stack([at, exposure, *fitted, *new.interval(self.level), *rates, middle, residual])
 
     def columns(self, answers: Answers) -> dict[str, Floats]:

@@ -152,6 +152,22 @@ def _with_index(table: Any) -> Any:
     return table.reset_index() if any(table.index.names) else table
 
 
+def _alike(frame: Any) -> Any:
+    """The frame with numbers as text in columns that hold both, such as counts and `<5`."""
+
+    def is_mixed(values: Any) -> bool:
+        return values.dtype == object and {True, False} == {isinstance(value, str) for value in values.dropna()}
+
+    mixed = [at for at in range(frame.shape[1]) if is_mixed(frame.iloc[:, at])]
+    if not mixed:
+        return frame
+    frame = frame.copy()
+    for at in mixed:
+        values = frame.iloc[:, at]
+        frame.isetitem(at, values.where(values.isna(), values.astype(str)))
+    return frame
+
+
 def _array_parts(array: Any) -> Iterable[str | bytes]:
     import numpy as np
 
@@ -170,7 +186,7 @@ def _write(value: Any, path: Path) -> None:
         with appearing(path) as part:
             if path.suffix == ".parquet":
                 frame = value if _kind(value) == "polygons" else _with_index(value)
-                frame.rename(columns=str).to_parquet(part, index=False)
+                _alike(frame).rename(columns=str).to_parquet(part, index=False)
             else:
                 plain = value.drop_encoding()
                 plain.to_dataset(name=value.name or path.stem).to_netcdf(part, engine="netcdf4")

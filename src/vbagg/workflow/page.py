@@ -12,7 +12,11 @@ import numpy as np
 
 import vbagg
 from vbagg.doctor.text import fact_lines, verdict
+from vbagg.doctor.words import between
 from vbagg.geo import display
+from vbagg.geo.bounds import in_words
+from vbagg.geo.files import plural
+from vbagg.geo.observed_totals import MISSING, OBSERVED, STATE, SUPPRESSED, Totals, states_in
 from vbagg.geo.units import Units, usual_per
 from vbagg.report import (
     Code,
@@ -122,7 +126,7 @@ class Page:
             units,
             observed,
             same_scale_as="rate_mean",
-            description=f"One rate for each polygon: its total over its {self._units.exposed}.",
+            description=f"One rate for each polygon: its total over its {self._units.exposed}.{_unknown(table)}",
         )
         for path in self.run.map_files(self.response):
             name = path.stem
@@ -144,26 +148,38 @@ class Page:
 
     def _facts(self, row: Any) -> dict[str, str]:
         exposure = self.prepared.exposure
+        state = OBSERVED if np.isfinite(row["observed"]) else row[STATE]
+        observed = f"{row['observed']:,.6g}"
+        if state != OBSERVED:
+            bounds = "" if state == MISSING else f": {in_words((row['observed_lower'], row['observed_upper']))}"
+            observed = f"{state}{bounds}"
+        rate = {f"Observed {self._units.rate}": f"{row['observed_rate']:.3g}"}
         return {
             "Polygon": str(row[self.prepared.polygons.id]),
-            f"Observed {self.response}": f"{row['observed']:,.6g}",
+            f"Observed {self.response}": observed,
             exposure.capitalize(): f"{row[exposure]:,.0f}",
-            f"Observed {self._units.rate}": f"{row['observed_rate']:.3g}",
+            **(rate if state == OBSERVED else {}),
             "Fitted total": f"{row['fitted']:,.0f} ({row['fitted_lower']:,.0f} to {row['fitted_upper']:,.0f})",
         }
 
     def _summary(self, table: gpd.GeoDataFrame) -> list[tuple[str, str]]:
         per, exposure, trials = self._units.per, self.prepared.exposure, self.run.settings.model.trials
         used = table[table[exposure] > 0]  # the others are left out
-        total, people = used["observed"].sum(), used[exposure].sum()
-        base = people if trials is None else self.prepared.y(trials).sum()
-        rate = per * (total if trials is None else self.prepared.y(self.response).sum()) / base
+        people, states = used[exposure].sum(), states_in(used)
+        counts = {state: int((states == state).sum()) for state in (MISSING, SUPPRESSED)}
+        ends = ("observed_lower", "observed_upper") if any(counts.values()) else ("observed", "observed")
+        low, high = (used[end].sum() for end in ends)
+        if trials is None:
+            base = used[exposure][states != MISSING].sum()
+        else:
+            base = self.prepared.y(trials)[self.prepared.y(self.response).notna()].sum()
         title = "Relative risk" if self._units.is_relative else f"Rate per {per:g} {self._units.exposed}"
         facts = [
-            (self._name, f"{total:,.0f}"),
+            (self._name, between((low, high), "{:,.0f}".format)),
+            *((f"Polygons whose total is {state}", f"{count:,}") for state, count in counts.items() if count),
             (NOUNS[exposure], f"{people:,.0f}"),
             *([] if trials is None else [("Trials", f"{base:,.0f}")]),
-            (title, f"{rate:.3g}"),
+            (title, between((per * low / base, per * high / base), "{:.3g}".format)),
         ]
         validation = self.run.validation(self.response)
         if validation is not None:
@@ -192,6 +208,7 @@ class Page:
             "Scores of polygons that were left out. Lower is better, except for correlation and coverage.",
         )
         text = read_verdict(self.run.folder["validation"] / self.run.file_name(self.response))
+        text += _unscored(self.prepared.polygons.totals(self.response))
         figures = [drawn[name] for name in pictures.VALIDATION if name in drawn]
         return Section("How far to trust it", "validation", [text, table, *figures, *fit])
 
@@ -217,6 +234,20 @@ class Page:
             _parameter_table(model.parameters_),
             Code(settings_text(self.run.settings, self.run.folder.path / SETTINGS)),
         ]
+
+
+def _unknown(table: gpd.GeoDataFrame) -> str:
+    """Where the map of observed rates has none."""
+    known = set(states_in(table))
+    states = [state for state in (MISSING, SUPPRESSED) if state in known]
+    return f" None where the total is {' or '.join(states)}." if states else ""
+
+
+def _unscored(totals: Totals) -> str:
+    """Which polygons no fold has."""
+    parts = [(totals.missing, "is missing"), (totals.suppressed, "is suppressed")]
+    left = [f"{plural(which.sum(), 'polygon')} whose total {why}" for which, why in parts if which.any()]
+    return f"\n{' and '.join(left)} could not be scored." if left else ""
 
 
 def _parameter_table(parameters: pd.DataFrame) -> Table:

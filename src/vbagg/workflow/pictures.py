@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vbagg.geo import diagnostics, plots
+from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
 from vbagg.geo.relevance import partial_dependence, relevance
 from vbagg.geo.units import Units, link_of, usual_per
 from vbagg.report import Figure
@@ -85,11 +86,18 @@ def draw_all(
             units=units.rate,
             level=options.level,
             title="Observed and fitted rates",
+            left_out=_not_observed(table),
         ),
         "Polygons that the model was fitted to, with intervals of a new count.",
         "Scatter plot of observed and fitted rates",
     )
     return drawn | _validation(run, response, units, into) | _covariates(run, prepared, response, units, into)
+
+
+def _not_observed(table: gpd.GeoDataFrame) -> dict[str, int]:
+    """Number of polygons by what is known of their totals, where that is not all."""
+    states = states_in(table)
+    return {state: int(np.sum(states == state)) for state in (MISSING, SUPPRESSED) if (states == state).any()}
 
 
 def _validation(run: Run, response: str, units: Units, into: Path) -> dict[str, Figure]:

@@ -75,6 +75,10 @@ class Data(Section):
     unmatched: Literal["refuse", "drop"] = Field(
         default="refuse", description="Whether rows of the table that match no polygon are refused or left out."
     )
+    suppressed: tuple[str, ...] = Field(
+        default=(),
+        description="Bounds that a * in the place of a total stands for, such as 1-4, or MARK=1-4; repeat for several.",
+    )
     population: Path | None = _path(description="Raster of people; without it, rates are per square kilometre.")
     population_is: Literal["guess", "counts", "density"] = Field(
         default="guess", description="Whether the population raster holds people per cell or per square kilometre."

@@ -85,6 +85,7 @@ def _prepare(run: Run, folder: Path) -> None:
         on=data.on,
         sheet=data.sheet,
         unmatched=data.unmatched,
+        suppressed=data.suppressed,
         categories=data.category,
         resolution=data.resolution,
         population_is=data.population_is,
@@ -127,6 +128,7 @@ def _fit(run: Run, folder: Path) -> None:
             trials=trials_of(run, prepared),
             progress=_fit_progress(run, response),
             client=run.client,
+            upper=prepared.upper(response),
         )
         model.save(folder / f"{run.file_name(response)}.vbagg")
         for sentence in (model.status_.message, *model.status_.notes):
@@ -187,6 +189,7 @@ def _map(run: Run, folder: Path) -> None:
 
 
 def _validate(run: Run, folder: Path) -> None:
+    from vbagg.geo.files import plural
     from vbagg.geo.units import usual_per
     from vbagg.geo.workers import holds_all
     from vbagg.validate import cross_validate
@@ -196,7 +199,11 @@ def _validate(run: Run, folder: Path) -> None:
     apart = run.client is not None and not skipped and not holds_all(run.client, prepared.table)
     bags: Any = prepared.stored_bags() if apart else prepared.bags()
     for response in () if run.settings.validation.skip else prepared.responses:
-        y = prepared.y(response)
+        y, upper = prepared.y(response), prepared.upper(response)
+        if upper is not None:
+            y = y.where(upper.isna())
+            number = plural(int(upper.notna().sum()), "suppressed total")
+            run.folder.log(f"validation: {response}: {number} left out, since scores need the totals themselves")
         validation = cross_validate(
             {"vbagg": make_model(run.settings)},
             bags,

@@ -1,0 +1,219 @@
+"""Totals of polygons as far as they were observed: some are missing, of some only bounds are known."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from vbagg.geo.bounds import MARK, Interval, are_possible, bounds_of, in_words
+from vbagg.geo.files import percent, plural, some
+from vbagg.geo.polygon_rows import Origin
+from vbagg.geo.responses import PLAIN, number_of, read_totals
+from vbagg.geo.table_lines import is_missing
+
+Floats = NDArray[np.float64]
+FEWEST = 2
+"""Polygons whose totals must be known, exactly or within bounds."""
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
+OBSERVED, SUPPRESSED, MISSING = "observed", "suppressed", "missing"
+"""What is known of a total: all, bounds, nothing."""
+STATE = "observation"
+"""Column of a table of polygons with these words."""
+
+
+class Gap(NamedTuple):
+    """Polygons whose totals are not known, and a sentence about them."""
+
+    kind: str
+    text: str
+    which: NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """One for each polygon.
+
+    Attributes
+    ----------
+    least, most
+        What the total can be: the same where it is known, NaN where nothing is.
+    """
+
+    least: Floats
+    most: Floats
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Where nothing is known."""
+        return np.isnan(self.least)
+
+    @property
+    def suppressed(self) -> NDArray[np.bool_]:
+        """Where only bounds are known."""
+        return self.most > self.least
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Where the total itself is known."""
+        return self.most == self.least
+
+    @property
+    def exact(self) -> Floats:
+        """Totals that are known, NaN elsewhere."""
+        return np.where(self.known, self.least, np.nan)
+
+    @property
+    def upper(self) -> Floats:
+        """Upper bounds where only bounds are known, NaN elsewhere."""
+        return np.where(self.suppressed, self.most, np.nan)
+
+    @property
+    def states(self) -> NDArray[np.object_]:
+        """What is known of each, in a word."""
+        kinds = np.array([OBSERVED, SUPPRESSED, MISSING], dtype=object)
+        return kinds[np.where(self.missing, 2, np.where(self.suppressed, 1, 0))]
+
+    @property
+    def gap_sizes(self) -> dict[str, int]:
+        """Number of totals that are not known, by what is known of them."""
+        sizes = {MISSING: int(self.missing.sum()), SUPPRESSED: int(self.suppressed.sum())}
+        return {state: size for state, size in sizes.items() if size}
+
+    def sum(self, which: Any = ...) -> Interval:
+        """The least and the largest sum of these that are possible; missing ones count for nothing."""
+        return float(np.nansum(self.least[which])), float(np.nansum(self.most[which]))
+
+    def gaps(self, name: str, file: str, labels: Sequence[Any]) -> list[Gap]:
+        """What a user should know of gaps and bounds in a column of a file."""
+        found, of = [], f"of {plural(len(self.least), 'polygon')}"
+        for kind, where in ((MISSING, self.missing), (SUPPRESSED, self.suppressed)):
+            which = np.flatnonzero(where)
+            if not which.size:
+                continue
+            one = which.size == 1
+            names, share = some([labels[at] for at in which.tolist()]), percent(which.size, len(self.least))
+            if kind == MISSING:
+                text = (
+                    f"{file}: {which.size:,} {of} ({share}) {'has' if one else 'have'} no total of {name!r} ({names}): "
+                    f"{'it is' if one else 'they are'} left out of the fit, and predicted from the others. Where "
+                    "nothing occurred, the total is 0."
+                )
+            else:
+                text = (
+                    f"{file}: in {which.size:,} {of} ({share}) only bounds of {name!r} are known ({names}): the fit "
+                    "takes any total within them as possible."
+                )
+            found.append(Gap(kind, text, which))
+        return found
+
+
+def states_in(table: pd.DataFrame) -> NDArray[np.object_]:
+    """What is known of each total of a table that `polygon_table` made, whose other columns may be called alike."""
+    known = table.get("observed", pd.Series(0.0, index=table.index)).notna().to_numpy()
+    if known.all() or STATE not in table:
+        return np.full(len(table), OBSERVED, dtype=object)
+    return np.where(known, OBSERVED, table[STATE].to_numpy(dtype=object))
+
+
+def read_observed(
+    values: pd.Series, origin: Origin, labels: Sequence[Any], marks: Mapping[str, Interval] | None = None
+) -> tuple[Totals, tuple[str, ...]]:
+    """Totals, where they are known, of all polygons, and sentences on how they were read if they are text.
+
+    Parameters
+    ----------
+    values
+        The column.
+    origin, labels
+        Where the column comes from, and the id of each polygon, for messages.
+    marks
+        What marks of suppressed totals stand for; see `marks_of`.
+    """
+    cells = values.tolist()
+    places = [f"row {number}" for number in range(1, len(cells) + 1)] if origin.places is None else origin.places
+    missing = values.isna().to_numpy() | np.array([is_missing(cell) for cell in cells], dtype=bool)
+    bounds = {at: found for at, cell in enumerate(cells) if (found := _bounds(cell, marks or {})) and not missing[at]}
+    plain = ~missing
+    plain[list(bounds)] = False
+
+    def refuse(bad: Sequence[int], what: str, remedy: str) -> None:
+        if len(bad):
+            first, more = bad[0], f", the first of {len(bad):,} such values" if len(bad) > 1 else ""
+            raise ValueError(
+                f"{origin.path}: {what.format(repr(values.name))}; got {cells[first]!r} for {labels[first]!r} "
+                f"({places[first]}){more}. {remedy}"
+            )
+
+    refuse(
+        [at for at, found in bounds.items() if not are_possible(found)],
+        "bounds of the response {} must be whole numbers, the lower first",
+        "Write them as 1-4, <5 or >=100.",
+    )
+    unread = [
+        at for at in np.flatnonzero(plain).tolist() if isinstance(cells[at], str) and np.isnan(number_of(cells[at]))
+    ]
+    refuse(
+        unread,
+        "the response {} must be a non-negative number, bounds such as 1-4 or <5, or empty",
+        "" if not unread else _remedy(cells[unread[0]].strip()),
+    )
+    _require_enough(values, origin, int(np.count_nonzero(~missing)))
+    least, most = np.full(len(cells), np.nan), np.full(len(cells), np.nan)
+    at = np.flatnonzero(plain)
+    notes: list[str] = []
+    if at.size:
+        own = values.iloc[at]
+        own = own.infer_objects() if own.dtype == object else own
+        numbers, how = read_totals(
+            own, Origin(origin.path, [places[i] for i in at.tolist()]), [labels[i] for i in at.tolist()]
+        )
+        least[at] = most[at] = numbers
+        is_told = not bounds or not all(PLAIN.fullmatch(str(cell).strip()) for cell in own)
+        notes += [how] if how is not None and is_told else []
+    for i, found in bounds.items():
+        # bounds that say nothing
+        least[i], most[i] = found if found != (0.0, np.inf) else (np.nan, np.nan)
+    if bounds:
+        notes.append(_how_read(str(values.name), [cells[i] for i in bounds], list(bounds.values())))
+    return Totals(least, most), tuple(notes)
+
+
+def _bounds(cell: Any, marks: Mapping[str, Interval]) -> Interval | None:
+    if not isinstance(cell, str):
+        return None
+    return marks.get(cell.strip()) or bounds_of(cell)
+
+
+def _remedy(text: str) -> str:
+    if DATE.match(text):
+        return "Spreadsheets make dates of text such as 1-4: format the column as text, and enter it again."
+    if text.startswith("#"):
+        return "Correct the formula, or leave it empty where nobody counted."
+    mark = "" if text == MARK else f"{text}="
+    return (
+        "Write it as a number, such as 1234.5, or leave it empty where nobody counted. If it stands for a suppressed "
+        f"count, say within which bounds, as in `--suppressed {shlex.quote(f'{mark}1-4')}`."
+    )
+
+
+def _require_enough(values: pd.Series, origin: Origin, observed: int) -> None:
+    if observed < min(FEWEST, len(values)):
+        raise ValueError(
+            f"{origin.path}: the response {values.name!r} must be known in at least {plural(FEWEST, 'polygon')}; it is "
+            f"in {observed or 'none'} of {len(values):,}, the others are empty. Name the right column, or fill it in."
+        )
+
+
+def _how_read(name: str, cells: Sequence[str], bounds: Sequence[Interval]) -> str:
+    """With an example of each way to write them, three at most."""
+    read = dict(zip(cells, map(in_words, bounds), strict=True))
+    examples = [f"{cell.strip()!r} as {words}" for cell, words in read.items()][:3]
+    count = "1 total was" if len(cells) == 1 else f"{len(cells):,} totals were"
+    return f"the response {name!r}: {count} read as bounds, for example {', '.join(examples)}."
