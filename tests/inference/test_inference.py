@@ -285,17 +285,15 @@ def test_pieces_of_a_chunk_add_up(x64, solved, name, monkeypatch):
     jax.clear_caches()
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_slopes_are_the_same_with_features_that_are_kept(x64, solved, kept):
+def test_slopes_do_not_depend_on_what_is_kept(x64, solved):
     problem, staged, solution = solved["negative_binomial-exp"]
-    expected = jax.tree.leaves(staged.parameter_slopes(solution.q))
-    again = Problem.here(problem.spec, problem.chunks, staged.parameters.landmarks, 1e9 if kept else 0.0)
-    again = again.at(staged.parameters, staged.jitter)
-    again.evaluate(solution.q)
-    sums, setting = again.problem.sums.objects[0], again.setting
-    assert [sums._kept_features(setting, i) is not None for i in range(len(sums.chunks))] == [kept] * len(sums.chunks)
-    for own, other in zip(jax.tree.leaves(again.parameter_slopes(solution.q)), expected, strict=True):
-        np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-5)
+    found = []
+    for memory in (1e9, 0.0):
+        again = Problem.here(problem.spec, problem.chunks, staged.parameters.landmarks, memory)
+        found.append(jax.tree.leaves(again.at(staged.parameters, staged.jitter).parameter_slopes(solution.q)))
+        assert bool(again.sums.objects[0]._kept) == (memory > 0)
+    for own, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(own, other)
 
 
 def test_solve_reports_parameters_that_overflow(x64, solved):

@@ -165,12 +165,12 @@ class Sums:
         def slopes(chunk: Chunk, known: Any) -> Any:
             return passes.basis_slopes(self.spec, setting.basis, p, chunk, q.mu, q.factor, known)
 
-        return summed(slopes(chunk, self._kept_features(setting, i)) for i, chunk in enumerate(self.chunks))
+        self._begin(setting)
+        return summed(slopes(chunk, self._features(setting, i)) for i, chunk in enumerate(self.chunks))
 
-    def _kept_features(self, setting: Setting, index: int) -> Any:
-        """Features of a staged chunk that is kept; None if it is not, or holds only bag sums."""
-        kept = self._kept.get(index) if setting.number == self._number else None
-        return getattr(kept.moments, "A", None) if kept is not None else None
+    def _features(self, setting: Setting, index: int) -> Any:
+        """Features of a chunk, kept or not: slopes do not depend on the memory; None where bags are sums."""
+        return None if self.collapse[index] else self._staged(setting, index).moments.A
 
     def _given_weights(self, setting: Setting, function: Any, v: np.ndarray) -> Exact:
         p = setting.parameters.likelihood
@@ -187,10 +187,14 @@ class Sums:
 
     def _each(self, setting: Setting, function: Callable[[int], Any]) -> Iterator[Any]:
         """Results of a function for each chunk; those of larger bags, which have one shape, several at a time."""
+        self._begin(setting)
+        yield from in_threads(function, range(len(self.chunks)), lambda i: -1 if self._outside(i) else i)
+
+    def _begin(self, setting: Setting) -> None:
+        """Forget what was staged for other parameters."""
         if setting.number != self._number:
             self.forget()
             self._number = setting.number
-        yield from in_threads(function, range(len(self.chunks)), lambda i: -1 if self._outside(i) else i)
 
     def _outside(self, index: int) -> bool:
         """Whether the latent values of a chunk are worked out outside compiled functions."""
