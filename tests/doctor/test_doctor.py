@@ -268,7 +268,11 @@ def missing_response(c):
     c.frame.loc[7, "cases"] = np.nan
 
 
-@defect(("warning", "missing-totals"), names=["5 of 24 polygons (21%) have no total of 'cases' ('d2', 'd4', 'd7'"])
+@defect(
+    ("warning", "missing-totals"),
+    ("warning", "few-polygons"),
+    names=["5 of 24 polygons (21%) have no total of 'cases' ('d2', 'd4', 'd7'", "only 19 polygons with a total"],
+)
 def many_missing_responses(c):
     c.frame.loc[[2, 4, 7, 8, 20], "cases"] = np.nan
 
@@ -282,6 +286,7 @@ def all_but_one_are_missing(c):
     ("error", "response"),
     ("error", "folds"),
     ("warning", "missing-totals"),
+    ("warning", "few-polygons"),
     ("warning", "empty"),
     names=["at least 2 polygons that have population; it is in 1"],
 )
