@@ -662,6 +662,13 @@ def too_many_landmarks(c):
     c.model["landmarks"] = 2000
 
 
+@defect(("error", "landmarks"), ("advice", "missing-totals"), names=[" distinct places; got 950"])
+def landmarks_where_nobody_counted(c):
+    """There are 1,008 places, of which some two hundred lie in these four districts of a corner alone."""
+    c.frame.loc[[0, 1, 6, 7], "cases"] = np.nan
+    c.model["landmarks"] = 950
+
+
 @defect(("error", "folds"), names=["`folds`", "24 polygons", "got 25"])
 def too_many_folds(c):
     c.validation["folds"] = 25
@@ -724,6 +731,7 @@ OF_THE_MODEL = {
     "absent_trials",
     "too_few_trials",
     "too_many_landmarks",
+    "landmarks_where_nobody_counted",
     "one_polygon",
     "nothing_counted",
     "too_many_folds",
