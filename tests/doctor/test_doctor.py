@@ -268,7 +268,11 @@ def missing_response(c):
     c.frame.loc[7, "cases"] = np.nan
 
 
-@defect(("warning", "missing-totals"), names=["5 of 24 polygons (21%) have no total of 'cases' ('d2', 'd4', 'd7'"])
+@defect(
+    ("warning", "missing-totals"),
+    ("warning", "few-polygons"),
+    names=["5 of 24 polygons (21%) have no total of 'cases' ('d2', 'd4', 'd7'", "only 19 polygons with a total"],
+)
 def many_missing_responses(c):
     c.frame.loc[[2, 4, 7, 8, 20], "cases"] = np.nan
 
@@ -282,6 +286,7 @@ def all_but_one_are_missing(c):
     ("error", "response"),
     ("error", "folds"),
     ("warning", "missing-totals"),
+    ("warning", "few-polygons"),
     ("warning", "empty"),
     names=["at least 2 polygons that have population; it is in 1"],
 )
@@ -657,6 +662,13 @@ def too_many_landmarks(c):
     c.model["landmarks"] = 2000
 
 
+@defect(("error", "landmarks"), ("advice", "missing-totals"), names=[" distinct places; got 950"])
+def landmarks_where_nobody_counted(c):
+    """There are 1,008 places, of which some two hundred lie in these four districts of a corner alone."""
+    c.frame.loc[[0, 1, 6, 7], "cases"] = np.nan
+    c.model["landmarks"] = 950
+
+
 @defect(("error", "folds"), names=["`folds`", "24 polygons", "got 25"])
 def too_many_folds(c):
     c.validation["folds"] = 25
@@ -719,6 +731,7 @@ OF_THE_MODEL = {
     "absent_trials",
     "too_few_trials",
     "too_many_landmarks",
+    "landmarks_where_nobody_counted",
     "one_polygon",
     "nothing_counted",
     "too_many_folds",

@@ -33,6 +33,28 @@ def test_totals_that_are_not_known_are_told(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ({"observed": 30.0, "observed_rate": 30.0}, {"Observed cases": "30", "Observed cases per 1000 people": "30"}),
+        ({"observation": "missing"}, {"Observed cases": "missing"}),
+        (
+            {"observation": "suppressed", "observed_lower": 1.0, "observed_upper": 4.0},
+            {"Observed cases": "suppressed: 1 to 4"},
+        ),
+    ],
+)
+def test_what_is_said_of_a_polygon(tmp_path, known, told):
+    run = Run(from_words({"response": "cases"}), RunFolder(tmp_path))
+    prepared = SimpleNamespace(exposure="population", polygons=SimpleNamespace(id="name"))
+    nothing = dict.fromkeys(["observed", "observed_rate"], float("nan"))
+    row = {"name": "a", "population": 1000.0, "fitted": 28.0, "fitted_lower": 20.0, "fitted_upper": 41.0}
+    facts = Page(run, prepared, "cases", tmp_path, None)._facts(pd.Series(row | nothing | known))
+    always = {"Polygon": "a", "Population": "1,000", "Fitted total": "28 (20 to 41)"}
+    assert facts == always | told
+    assert list(facts)[:2] == ["Polygon", "Observed cases"]
+
+
+@pytest.mark.parametrize(
     ("words", "rate"),
     [
         ({}, ("Rate per 1000 people", "20")),

@@ -44,7 +44,7 @@ class Overlaid:
     people, rasters
         The population, None without one, and covariates.
     n_inhabited, n_weighty
-        Number of cells, and of pixels, with any exposure.
+        Number of cells, and of pixels, with any exposure in polygons that a fit learns from.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -57,10 +57,17 @@ class Overlaid:
         for band in layout.read():
             weight = _weight(band)
             self.totals += np.bincount(band.polygon, weight, n)
-            self.n_weighty += int(np.count_nonzero(weight))
-            self.n_inhabited += int(np.count_nonzero(np.bincount(band.place, weight)))
+            fitted = weight * self._has_total[band.polygon]
+            self.n_weighty += int(np.count_nonzero(fitted))
+            self.n_inhabited += int(np.count_nonzero(np.bincount(band.place, fitted)))
             for raster in (*self.rasters, *([self.people] if self.people else [])):
                 raster.add(band, weight)
+
+    @cached_property
+    def _has_total(self) -> NDArray[np.bool_]:
+        """Which polygons have a total of some response; all, if there is no response."""
+        seen = [~self.polygons.totals(name).missing for name in self.responses]
+        return np.any(seen, axis=0) if seen else np.ones(len(self.polygons), dtype=bool)
 
     @property
     def polygons(self) -> Polygons:
@@ -139,11 +146,12 @@ class Overlaid:
         return covariance / np.outer(sd, sd)
 
     def distinct_values(self, enough: int) -> int:
-        """Number of distinct rows of covariates in cells with exposure; no more are counted than are enough."""
+        """Number of distinct rows of covariates in cells that a fit learns from; no more are counted than enough."""
         names = [name for raster in self.rasters for name in raster.alignment.names]
         found = pd.DataFrame()
         for band in self.layout.read():
-            values = band.values(names)[np.bincount(band.place, _weight(band)) > 0]
+            weight = _weight(band) * self._has_total[band.polygon]
+            values = band.values(names)[np.bincount(band.place, weight) > 0]
             found = pd.concat([found, pd.DataFrame(values).dropna().drop_duplicates()]).drop_duplicates()
             if len(found) >= enough:
                 break

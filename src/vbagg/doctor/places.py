@@ -29,6 +29,7 @@ SLIVERS = 0.001
 def check_polygons(polygons: Polygons, responses: Sequence[str], exposure: str, found: Gathered) -> None:
     """Look at polygons on their own, and at the names of their columns."""
     n = len(polygons)
+    seen = min((int((~polygons.totals(name).missing).sum()) for name in responses), default=n)
     for name in (polygons.id, *responses):
         if name.lower() == exposure:
             text = f"{polygons.path}: an id or a response must not be called {name!r}. Rename the column."
@@ -44,10 +45,11 @@ def check_polygons(polygons: Polygons, responses: Sequence[str], exposure: str, 
     if n < 2:
         text = f"{polygons.path} must hold at least 2 polygons; it holds {n}. One total says nothing of variation."
         found.add("error", "few-polygons", text, polygons.file)
-    elif n < FEW:
+    elif seen < FEW:
+        which = "" if seen == n else " with a total"
         text = (
-            f"{polygons.file}: there are only {n} polygons. What covariates and distance do can hardly be learnt from "
-            f"fewer than {FEW} totals; expect wide intervals, and use few covariates or smaller polygons."
+            f"{polygons.file}: there are only {seen} polygons{which}. What covariates and distance do can hardly be "
+            f"learnt from fewer than {FEW} totals; expect wide intervals, and use few covariates or smaller polygons."
         )
         found.add("warning", "few-polygons", text, polygons.file)
     _check_overlaps(polygons, found)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from vbagg.geo.responses import PLAIN, number_of, read_totals
 from vbagg.geo.table_lines import is_missing
 
 Floats = NDArray[np.float64]
+SILENT = (0.0, np.inf)
+"""Bounds that say nothing."""
 FEWEST = 2
 """Polygons whose totals must be known, exactly or within bounds."""
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -136,59 +139,69 @@ def read_observed(
     marks
         What marks of suppressed totals stand for; see `marks_of`.
     """
-    cells = values.tolist()
-    places = [f"row {number}" for number in range(1, len(cells) + 1)] if origin.places is None else origin.places
-    missing = values.isna().to_numpy() | np.array([is_missing(cell) for cell in cells], dtype=bool)
-    bounds = {at: found for at, cell in enumerate(cells) if (found := _bounds(cell, marks or {})) and not missing[at]}
-    plain = ~missing
-    plain[list(bounds)] = False
+    column = _Column(values, origin, labels)
+    missing = values.isna().to_numpy() | np.array([is_missing(cell) for cell in column.cells], dtype=bool)
+    bounds = column.bounds(np.flatnonzero(~missing).tolist(), marks or {})
+    plain = np.setdiff1d(np.flatnonzero(~missing), list(bounds))
+    numbers, notes = column.numbers(plain.tolist(), bool(bounds))
+    least, most = np.full(len(values), np.nan), np.full(len(values), np.nan)
+    least[plain] = most[plain] = numbers
+    for at, (low, high) in bounds.items():
+        if (low, high) != SILENT:
+            least[at], most[at] = low, high
+    totals = Totals(least, most)
+    _require_enough(values, origin, int(np.count_nonzero(~totals.missing)))
+    return totals, notes if not bounds else (*notes, _how_read(column, bounds))
 
-    def refuse(bad: Sequence[int], what: str, remedy: str) -> None:
-        if len(bad):
-            first, more = bad[0], f", the first of {len(bad):,} such values" if len(bad) > 1 else ""
-            raise ValueError(
-                f"{origin.path}: {what.format(repr(values.name))}; got {cells[first]!r} for {labels[first]!r} "
-                f"({places[first]}){more}. {remedy}"
-            )
 
-    refuse(
-        [at for at, found in bounds.items() if not are_possible(found)],
-        "bounds of the response {} must be whole numbers, the lower first",
-        "Write them as 1-4, <5 or >=100.",
-    )
-    unread = [
-        at for at in np.flatnonzero(plain).tolist() if isinstance(cells[at], str) and np.isnan(number_of(cells[at]))
-    ]
-    refuse(
-        unread,
-        "the response {} must be a non-negative number, bounds such as 1-4 or <5, or empty",
-        "" if not unread else _remedy(cells[unread[0]].strip()),
-    )
-    _require_enough(values, origin, int(np.count_nonzero(~missing)))
-    least, most = np.full(len(cells), np.nan), np.full(len(cells), np.nan)
-    at = np.flatnonzero(plain)
-    notes: list[str] = []
-    if at.size:
-        own = values.iloc[at]
-        own = own.infer_objects() if own.dtype == object else own
-        numbers, how = read_totals(
-            own, Origin(origin.path, [places[i] for i in at.tolist()]), [labels[i] for i in at.tolist()]
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """Cells of a response, and where they come from."""
+
+    values: pd.Series
+    origin: Origin
+    labels: Sequence[Any]
+
+    @cached_property
+    def cells(self) -> list[Any]:
+        return self.values.tolist()
+
+    def places(self, rows: Sequence[int]) -> list[str]:
+        """Where the cells of rows are."""
+        known = self.origin.places
+        return [f"row {at + 1}" if known is None else known[at] for at in rows]
+
+    def bounds(self, rows: Sequence[int], marks: Mapping[str, Interval]) -> dict[int, Interval]:
+        """Those of the cells that say bounds, by row."""
+        said = {at: self.cells[at].strip() for at in rows if isinstance(self.cells[at], str)}
+        found = {at: bounds for at, text in said.items() if (bounds := marks.get(text) or bounds_of(text))}
+        self._refuse(
+            [at for at, bounds in found.items() if not are_possible(bounds)],
+            "bounds of the response {} must be whole numbers, the lower first",
+            lambda text: "Write them as 1-4, <5 or >=100.",
         )
-        least[at] = most[at] = numbers
-        is_told = not bounds or not all(PLAIN.fullmatch(str(cell).strip()) for cell in own)
-        notes += [how] if how is not None and is_told else []
-    for i, found in bounds.items():
-        # bounds that say nothing
-        least[i], most[i] = found if found != (0.0, np.inf) else (np.nan, np.nan)
-    if bounds:
-        notes.append(_how_read(str(values.name), [cells[i] for i in bounds], list(bounds.values())))
-    return Totals(least, most), tuple(notes)
+        self._refuse(
+            [at for at, text in said.items() if at not in found and np.isnan(number_of(text))],
+            "the response {} must be a non-negative number, bounds such as 1-4 or <5, or empty",
+            _remedy,
+        )
+        return found
 
+    def numbers(self, rows: Sequence[int], beside_bounds: bool) -> tuple[Floats, tuple[str, ...]]:
+        """The numbers of rows, and how they were read, unless text is due to bounds alone."""
+        own = self.values.iloc[rows].infer_objects()
+        places = Origin(self.origin.path, self.places(rows))
+        numbers, how = read_totals(own, places, [self.labels[at] for at in rows]) if rows else (np.empty(0), None)
+        is_plain = beside_bounds and all(PLAIN.fullmatch(str(cell).strip()) for cell in own)
+        return numbers, () if how is None or is_plain else (how,)
 
-def _bounds(cell: Any, marks: Mapping[str, Interval]) -> Interval | None:
-    if not isinstance(cell, str):
-        return None
-    return marks.get(cell.strip()) or bounds_of(cell)
+    def _refuse(self, rows: Sequence[int], what: str, remedy: Callable[[str], str]) -> None:
+        if rows:
+            first, more = rows[0], f", the first of {len(rows):,} such values" if len(rows) > 1 else ""
+            raise ValueError(
+                f"{self.origin.path}: {what.format(repr(self.values.name))}; got {self.cells[first]!r} for "
+                f"{self.labels[first]!r} ({self.places([first])[0]}){more}. {remedy(self.cells[first].strip())}"
+            )
 
 
 def _remedy(text: str) -> str:
@@ -211,9 +224,9 @@ def _require_enough(values: pd.Series, origin: Origin, observed: int) -> None:
         )
 
 
-def _how_read(name: str, cells: Sequence[str], bounds: Sequence[Interval]) -> str:
+def _how_read(column: _Column, bounds: Mapping[int, Interval]) -> str:
     """With an example of each way to write them, three at most."""
-    read = dict(zip(cells, map(in_words, bounds), strict=True))
-    examples = [f"{cell.strip()!r} as {words}" for cell, words in read.items()][:3]
-    count = "1 total was" if len(cells) == 1 else f"{len(cells):,} totals were"
-    return f"the response {name!r}: {count} read as bounds, for example {', '.join(examples)}."
+    read = {column.cells[at].strip(): in_words(found) for at, found in bounds.items()}
+    examples = ", ".join([f"{text!r} as {words}" for text, words in read.items()][:3])
+    count = "1 total was" if len(bounds) == 1 else f"{len(bounds):,} totals were"
+    return f"the response {column.values.name!r}: {count} read as bounds, for example {examples}."

@@ -24,6 +24,8 @@ RATES = (
     *("rate", "predicted_lower", "predicted_upper"),
 )
 
+BOUNDS = ("observed_lower", "observed_upper")
+
 
 @contextmanager
 def written_by(verb: str, path: Path) -> Iterator[None]:
@@ -67,9 +69,26 @@ def read_polygon_table(path: Path, id: str, exposure: str) -> gpd.GeoDataFrame:
         for name in (id, exposure, *RATES):
             if name not in table or (name != id and not pd.api.types.is_numeric_dtype(table[name])):
                 raise ValueError(f"it must have a column {name!r}, of numbers unless it is the id")
+        _require_states(table)
         if table.geometry.isna().any() or not set(table.geom_type) <= {"Polygon", "MultiPolygon"}:
             raise ValueError("it must hold polygons")
     return table
+
+
+def _require_states(table: gpd.GeoDataFrame) -> None:
+    """Raise unless the table says of every total that it lacks what is known of it."""
+    import pandas as pd
+
+    from vbagg.geo.observed_totals import MISSING, STATE, SUPPRESSED
+
+    gaps = table[table["observed"].isna()]
+    if gaps.empty:
+        return
+    if STATE not in table or not gaps[STATE].isin([MISSING, SUPPRESSED]).all():
+        raise ValueError(f"it must say in the column {STATE!r} why a total is not there")
+    for name in BOUNDS:
+        if name not in table or not pd.api.types.is_numeric_dtype(table[name]):
+            raise ValueError(f"it must have a column {name!r} of numbers, since some totals are not there")
 
 
 def read_map(path: Path, frame: Frame) -> tuple[NDArray[np.float32], dict[str, str]]:
