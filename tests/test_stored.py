@@ -30,6 +30,11 @@ def stored(path):
     return Bags.from_parquet(path, features=["height", "rain"], bag="area", weight="people")
 
 
+def read(rows):
+    ((bags, _),) = StoredPortion((rows,)).blocks()
+    return bags
+
+
 def expected(frame):
     kept = frame[frame["area"] != "e"]
     return Bags(kept[["height", "rain"]], kept["area"], kept["people"])
@@ -45,7 +50,7 @@ def test_portions_are_the_bags_of_the_table(frame, tmp_path, group):
     np.testing.assert_array_equal(bags.sizes, whole.sizes)
     assert len(bags) == 5
     for first, last in ((0, 5), (0, 2), (2, 3), (3, 5)):
-        ((found, _),) = StoredPortion((bags.rows(first, last),)).blocks()
+        found = read(bags.rows(first, last))
         np.testing.assert_array_equal(found.X, whole[first:last].X)
         np.testing.assert_array_equal(found.weight, whole[first:last].weight)
         assert found.labels.tolist() == whole.labels[first:last].tolist()
@@ -59,8 +64,8 @@ def test_some_of_the_bags(frame, tmp_path):
     some = bags[chosen]
     assert some.labels.tolist() == whole.labels[chosen].tolist()
     np.testing.assert_array_equal(some.sizes, whole.sizes[chosen])
-    np.testing.assert_array_equal(StoredPortion(some.rows()).load().bags.X, whole[chosen].X)
-    np.testing.assert_array_equal(StoredPortion(some.rows(1, 2)).load().bags.X, whole[chosen][1:2].X)
+    np.testing.assert_array_equal(read(some.rows()).X, whole[chosen].X)
+    np.testing.assert_array_equal(read(some.rows(1, 2)).X, whole[chosen][1:2].X)
     assert len(bags) == len(whole)
 
 

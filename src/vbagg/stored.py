@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -52,8 +51,8 @@ class DistantBags(Labelled, ABC):
 
     def __getitem__(self, key: Any) -> Self:
         """Select bags by position: a slice, integers or a mask."""
-        chosen, runs = copy(self), self._runs
-        vars(chosen)["_runs"] = [runs[at] for at in np.atleast_1d(np.arange(len(runs))[key])]
+        chosen, runs = object.__new__(type(self)), self._runs
+        vars(chosen).update(vars(self), _runs=[runs[at] for at in np.atleast_1d(np.arange(len(runs))[key])])
         return chosen
 
     @abstractmethod

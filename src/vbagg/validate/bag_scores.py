@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from vbagg.bags import Bags
 
 Floats = NDArray[np.float64]
 LEVELS = (0.5, 0.8, 0.9, 0.95)
@@ -28,6 +31,19 @@ def interval_names(level: float) -> tuple[str, str]:
 def percent(level: float) -> int:
     """0.95 as 95."""
     return round(100 * level)
+
+
+def scores_of(model: Any, bags: Bags, y: Floats, also: Mapping[str, Any], whole: bool) -> dict[str, Floats]:
+    """Scores of bags by a fitted model; `whole` says whether all outputs are whole numbers."""
+    law = model.predictive_bags(bags, **also) if hasattr(model, "predictive_bags") else None
+    if law is None or not hasattr(law, "quantile"):
+        scores = point_scores(np.asarray(model.predict(bags, **also), dtype=float), y)
+    else:
+        scores = bag_scores(law, y, whole)
+    bad = ~np.isfinite(scores["mean"])
+    if bad.any():
+        raise FloatingPointError(f"the prediction of bag {bags.labels[bad][0]!r} is not finite")
+    return scores
 
 
 def bag_scores(law: Any, y: Floats, whole: bool | None = None) -> dict[str, Floats]:

@@ -17,6 +17,7 @@ from vbagg.held import itself
 from vbagg.models.bagpixel import bag_means
 from vbagg.portions import bags_of
 from vbagg.stored import DistantBags
+from vbagg.validate.bag_scores import scores_of
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +67,5 @@ class Distant:
 
 
 def _scored(model: Any, item: tuple[Any, Floats, dict[str, Floats], bool]) -> dict[str, Floats]:
-    from vbagg.validate.run import scores_of
-
     rows, y, also, whole = item
     return scores_of(model, bags_of(rows if isinstance(rows, dict) else rows.read()), y, also, whole)

@@ -29,7 +29,7 @@ from vbagg.models.glm import BagGLM
 from vbagg.models.outputs import FEWEST, GivenOutputs, aligned_outputs, given_outputs
 from vbagg.progress import Report, reporting
 from vbagg.stored import DistantBags
-from vbagg.validate.bag_scores import are_whole, bag_scores, point_scores
+from vbagg.validate.bag_scores import are_whole, scores_of
 from vbagg.validate.distant import Distant
 from vbagg.validate.folds import as_folds, fold_names, is_number
 from vbagg.validate.kept import KeptFolds
@@ -262,19 +262,6 @@ class Task:
     def _likelihood(self) -> str:
         likelihood = getattr(next(iter(self.models.values())), "likelihood", None)
         return "" if likelihood is None else get_likelihood(likelihood).name
-
-
-def scores_of(model: Any, bags: Bags, y: Floats, also: Mapping[str, Any], whole: bool) -> dict[str, Floats]:
-    """Scores of bags by a fitted model; `whole` says whether all outputs are whole numbers."""
-    law = model.predictive_bags(bags, **also) if hasattr(model, "predictive_bags") else None
-    if law is None or not hasattr(law, "quantile"):
-        scores = point_scores(np.asarray(model.predict(bags, **also), dtype=float), y)
-    else:
-        scores = bag_scores(law, y, whole)
-    bad = ~np.isfinite(scores["mean"])
-    if bad.any():
-        raise FloatingPointError(f"the prediction of bag {bags.labels[bad][0]!r} is not finite")
-    return scores
 
 
 def _content(value: Any) -> str:
