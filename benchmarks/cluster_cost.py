@@ -2,11 +2,11 @@
 
     python benchmarks/cluster_cost.py [--folder benchmarks/results]
 
-For long fits (single precision, parameters at their best) of `n` cells with `d` columns in `b` polygons, `m` features
-and `W` workers of one thread each::
+For fits with parameters at their best to `n` cells with `d` columns in `b` polygons, `m` features and `W` workers with
+one thread each::
 
-    fit: seconds  START + SEARCH 32 b m^2 / min(W, blocks of 32 b) + (READ + PASS m^2) n / W
-         bytes    LIBRARIES + (60 + 10 d) n / W + KEPT
+    fit: seconds  START + SEARCH 32 b m^2 / min(W, blocks of 32 b) + LOOK n + (READ + PASS m^2) n / W
+         bytes    LIBRARIES + (60 + 10 d) n / W + min(KEPT, 4 m n / W), twice as many where the fit is short
     map: seconds  DRIVER n + (ROW + RATE m^2) n / W
          bytes    MAPPING, whatever n
 
@@ -25,12 +25,13 @@ from typing import Any
 
 from common import ROOT
 
-from vbagg.chunks import BLOCK
+from vbagg.chunks import BLOCK, PASSES, PASSES_OF_A_SEARCH
 from vbagg.geo.workers import bytes_per_pixel
+from vbagg.inference.problem import LONG
 from vbagg.representatives import NUMBERS
 
-START, SEARCH, READ, PASS = 7.0, 3.3e-9, 1.35e-5, 1.8e-10
-DRIVER, ROW, RATE = 1.8e-6, 4.2e-6, 9e-11
+START, SEARCH, LOOK, READ, PASS = 12.0, 1.1e-9, 1e-6, 1.1e-5, 1.4e-10
+DRIVER, ROW, RATE = 2e-6, 4.5e-6, 7e-11
 LIBRARIES, KEPT, MAPPING = 0.75e9, 2e9, 0.75e9
 CASES = {
     # cells, polygons, columns, features, workers
@@ -46,8 +47,10 @@ def fit(n: float, b: int, d: int, m: int, workers: int, kept: float = KEPT) -> t
     """Seconds, and bytes of each worker."""
     few = min(n, NUMBERS[1] * b)
     search = SEARCH * few * m**2 / min(workers, max(1.0, few // BLOCK))
-    seconds = START + search + (READ + PASS * m**2) * n / workers
-    return seconds, LIBRARIES + bytes_per_pixel(d) * n / workers + min(kept, 4.3 * m * n / workers)
+    seconds = START + search + LOOK * n + (READ + PASS * m**2) * n / workers
+    is_long = m**2 * (PASSES * n + PASSES_OF_A_SEARCH * few) > LONG  # then in single precision
+    features = (4 if is_long else 8) * m * n / workers
+    return seconds, LIBRARIES + bytes_per_pixel(d) * n / workers + min(kept, features)
 
 
 def maps(n: float, m: int, workers: int) -> float:
@@ -64,7 +67,7 @@ def compared(folder: Path) -> list[tuple[str, float, float, float, float]]:
 
     found = []
     for row in rows("workers.json"):
-        if row["pixels"] > 1e6:  # shorter fits are averaged over parameters
+        if row["pixels"] > 1e6:  # the others are averaged over parameters
             found.append(_told("fit", row, row["pixels"], fit(row["pixels"], row["bags"], 20, 595, row["workers"])))
     for row in rows("preparing.json"):
         if row["stage"] == "models":
