@@ -293,6 +293,21 @@ def test_elevators_bags_follow_the_roll_rate(tiny_elevators, tmp_path):
     assert len(set(parts["train"].bags.sizes[:-1])) > 3
 
 
+def test_a_column_that_is_constant_in_training_is_left_out(tiny_elevators, tmp_path):
+    rows = original_rows(datasets.elevators_parts(seed=3, mean_size=6, std_size=4, path=tmp_path))
+    tiny_elevators["Sgz"] = np.isin(np.arange(200), rows["test"][:2]).astype(float)
+    tiny_elevators.to_csv(tmp_path / "data.csv", index=False)
+    parts = datasets.elevators_parts(seed=3, mean_size=6, std_size=4, path=tmp_path)
+    for data in parts.values():
+        assert "Sgz" not in data.bags.feature_names
+        assert data.bags.n_features == 16
+        assert np.isfinite(data.bags.X).all()
+    tiny_elevators.loc[rows["train"][5], "Sgz"] = 1.0
+    tiny_elevators.to_csv(tmp_path / "data.csv", index=False)
+    other = datasets.elevators_parts(seed=3, mean_size=6, std_size=4, path=tmp_path)
+    assert other["train"].bags.feature_names.index("Sgz") >= 0
+
+
 def test_elevators_ties_are_broken_at_random(tiny_elevators, tmp_path):
     rows = original_rows(datasets.elevators_parts(seed=3, mean_size=6, std_size=4, path=tmp_path))["train"]
     for value, tied in pd.Series(rows).groupby(tiny_elevators["diffRollRate"].to_numpy()[rows]):

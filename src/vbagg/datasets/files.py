@@ -159,7 +159,8 @@ def elevators_parts(
 
     The individuals of a part are ordered by ``diffRollRate``, equal ones at random, and cut in this order into
     bags until none is left; the last bag keeps what remains, so that every individual has a bag. The total of a
-    bag is the sum of its ``y01``. The true means are unknown: ``rate`` is None.
+    bag is the sum of its ``y01``. The true means are unknown: ``rate`` is None. Columns that are constant in the
+    training part, as one of three odd values among 16,599 can be, are left out of all parts.
 
     The default sizes are those that the paper states. ``mean_size=50, std_size=25`` gives the number of bags that
     it reports, about 225 for training and 33 in each other part.
@@ -181,7 +182,9 @@ def elevators_parts(
     individuals = random.permutation(len(data.y01))
     ends = np.rint(np.cumsum([0.7, 0.1, 0.1]) * individuals.size).astype(int)
     rows_by_part = dict(zip(PARTS, np.split(individuals, ends), strict=True))
-    centre, spread = data.X.iloc[rows_by_part["train"]].mean(), data.X.iloc[rows_by_part["train"]].std(ddof=0)
+    train = data.X.iloc[rows_by_part["train"]]
+    varying = train.columns[train.nunique() > 1]
+    centre, spread = train[varying].mean(), train[varying].std(ddof=0)
 
     parts = {}
     for part, rows in rows_by_part.items():
@@ -189,7 +192,7 @@ def elevators_parts(
         starts = _bag_starts(random, rows.size, mean_size, std_size)
         bag = np.repeat(np.arange(starts.size), np.diff(starts, append=rows.size))
         individual_y = data.y01[rows]
-        bags = Bags((data.X.iloc[rows] - centre) / spread, bag)
+        bags = Bags((data.X[varying].iloc[rows] - centre) / spread, bag)
         parts[part] = AggregateData(bags, np.add.reduceat(individual_y, starts), None, individual_y)
     return parts
 
