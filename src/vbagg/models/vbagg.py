@@ -113,6 +113,8 @@ class VBAgg(BagModel):
         early_stop: tuple[Bags, Any] | None = None,
         client: Any = None,
         upper: Any = None,
+        completeness: Any = None,
+        weight_sd: Any = None,
     ) -> Self:
         """Learn from bag outputs.
 
@@ -140,9 +142,16 @@ class VBAgg(BagModel):
             Where outputs are known within bounds only, the largest that is possible (`inf` for none), `y` being the
             least: of suppressed counts below five 0 and 4. NaN, or the same as `y`, where `y` is the output. An array
             or a Series, as `y`. Counts inside an interval, or below one without an upper end, are 512 at most.
+        completeness
+            Share of what occurs in each bag that is reported, above 0 and at most 1, by which the expected output is
+            multiplied; rates and totals are those of all that occurs. One number, or one for each bag, as `y`.
+        weight_sd
+            How far off the weight of each bag may be, as a standard deviation relative to it: 0.1 for 10%. An error is
+            shared by all individuals of a bag, and differs from bag to bag. One number, or one for each bag, as `y`.
         """
         choices = self._choices()
-        data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link, client, upper)
+        told = {"upper": upper, "completeness": completeness, "weight_sd": weight_sd}
+        data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link, client, **told)
         with reporting(progress, "vbagg") as report:
             learnt = learn(choices, data, report, validation, early_stop)
         fit = learnt.fit
