@@ -208,6 +208,8 @@ def overlaid(
                 exposure=inputs.exposure,
                 spread_by=inputs.spread_by if target.base is inputs.spread_by else None,
                 population_is=data.population_is,
+                sd=inputs.sd,
+                sd_errors=data.population_errors,
                 folder=folder,
                 attempt=found.attempt,
                 tell=tell,
