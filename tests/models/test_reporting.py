@@ -167,7 +167,7 @@ def test_validation_is_told_too():
     models = {"glm": vbagg.BagGLM("negative_binomial")}
     options = {"folds": np.arange(10) % 3, "baselines": None}
     found = cross_validate(models, bags, y, completeness=C, weight_sd=0.2, **options)
-    assert not found.failures.size
+    assert not found.failures
     table = found.bags.set_index("bag").loc[list(bags.labels)]
     np.testing.assert_allclose(table["exposure"], bags.totals() * C)
     fold = options["folds"] == 1

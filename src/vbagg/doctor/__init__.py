@@ -86,7 +86,7 @@ def examine(
             return found.findings(facts), None
         check_places(laid, found)
         check_people(laid, found)
-        check_told(laid, inputs.told, found)
+        check_told(laid, inputs.doubt, found)
         check_layers(laid, data.missing, found)
         check_responses(laid, model, usable_trials, found)
         if model is not None:

@@ -19,7 +19,7 @@ from vbagg.geo.exposure import BY_AREA, Exposure, exposure_of
 from vbagg.geo.files import some
 from vbagg.geo.joining import joined_by
 from vbagg.geo.layout import SD_FILE
-from vbagg.geo.people_errors import PopulationSd, population_sd_of
+from vbagg.geo.people_errors import EXACT, PopulationSd, population_sd_of
 from vbagg.geo.polygon_rows import PolygonRows, read_own_rows
 from vbagg.geo.polygons import ROW_NUMBER, Polygons, checked, flaws, free_name
 from vbagg.geo.rasters import Layer
@@ -45,8 +45,8 @@ class Inputs:
         Rasters of covariates and categories.
     exposure, spread_by
         What cells are weighted by, with the column if that could be read; and the raster that it is spread by.
-    told, sd
-        Columns on reports and people that could be read; and the raster of standard deviations of the people.
+    told, doubt, sd
+        Columns on reports and people that could be read; how far off people may be; and the raster that says it.
     """
 
     polygons: Polygons | None
@@ -56,6 +56,7 @@ class Inputs:
     exposure: Exposure
     spread_by: Layer | None
     told: Told = NOTHING
+    doubt: PopulationSd = EXACT
     sd: Layer | None = None
 
     def can_make_a_grid(self, data: Data) -> bool:
@@ -81,11 +82,11 @@ def read_inputs(data: Data, found: Gathered) -> Inputs:
     if data.spread_by is not None:
         lit = found.attempt("spread-by-file", _name(data.spread_by), partial(open_one, data.spread_by))
     given = data.population_sd, data.population_sd_column, data.population_errors, data.population
-    doubt = found.attempt("population-sd", "settings", lambda: population_sd_of(*given, exposure)) or PopulationSd()
+    doubt = found.attempt("population-sd", "settings", lambda: population_sd_of(*given, exposure)) or EXACT
     sd = None
     if doubt.file is not None:
         sd = found.attempt(SD_FILE, _name(doubt.file), partial(open_one, doubt.file))
-    return Inputs(polygons, responses, people, _covariates(data, found), exposure, lit, told, sd)
+    return Inputs(polygons, responses, people, _covariates(data, found), exposure, lit, told, doubt, sd)
 
 
 Sound = tuple[Polygons | None, tuple[str, ...], Exposure, Told]

@@ -9,11 +9,10 @@ import numpy as np
 from vbagg.doctor.findings import Gathered
 from vbagg.doctor.overlaid import Overlaid
 from vbagg.doctor.words import number
-from vbagg.geo.assumptions import TINY, completeness_note, errors_notes
+from vbagg.geo.assumptions import TINY, assumptions, gaps_of
 from vbagg.geo.files import some
 from vbagg.geo.layout import SD_FILE
-from vbagg.geo.people_errors import flaw_of
-from vbagg.geo.told import Told
+from vbagg.geo.people_errors import PopulationSd, flaw_of
 from vbagg.likelihoods import get_likelihood
 
 if TYPE_CHECKING:
@@ -37,15 +36,17 @@ def check_told_of_model(data: Data, model: Model, found: Gathered) -> None:
             found.add("error", "told", text, "settings")
 
 
-def check_told(laid: Overlaid, told: Told, found: Gathered) -> None:
+def check_told(laid: Overlaid, doubt: PopulationSd, found: Gathered) -> None:
     """Look at shares that are reported, and at standard deviations of people."""
+    told, errors = laid.told, laid.layout.errors
+    flaw = None if errors is None else flaw_of(errors, laid.labels)
+    for where, text in assumptions(laid.polygons, told, doubt, errors if flaw is None else None):
+        found.add("advice", "told", text, where)
     if told.completeness is not None:
         _check_completeness(laid, told.completeness, found)
-    errors = laid.layout.errors
     if errors is None:
         return
     file = errors.alignment.layer.file
-    flaw = flaw_of(errors, laid.labels)
     if flaw is not None:
         found.add("error", SD_FILE, flaw[0], file, flaw[1])
         return
@@ -58,16 +59,13 @@ def check_told(laid: Overlaid, told: Told, found: Gathered) -> None:
         )
         text += ", or let errors go together: `--population-errors shared`." if errors.errors != "shared" else "."
         found.add("warning", "small-population-sd", text, file)
-    first, *others = errors_notes(laid.polygons, errors)
-    found.add("advice", "population-sd", first, file)
-    for note in others:
+    for note in gaps_of(laid.polygons, errors):
         found.add("warning", "missing-population-sd", note, file)
 
 
 def _check_completeness(laid: Overlaid, column: str, found: Gathered) -> None:
     polygons, shares = laid.polygons, laid.polygons.frame[column].to_numpy()
     where = f"{polygons.file_of(column)}, column {column}"
-    found.add("advice", "completeness", completeness_note(polygons, column), where)
     few = np.flatnonzero(shares < LITTLE)
     if few.size:
         names = laid.labels[few].tolist()

@@ -22,23 +22,37 @@ def with_told(
     polygons: Polygons, told: Told, doubt: PopulationSd, errors: PeopleErrors | None
 ) -> tuple[Polygons, Told, list[str]]:
     """Polygons with all that was told as columns, which columns these are, and sentences on what they mean."""
-    notes, frame = [], polygons.frame
-    if told.completeness is not None:
-        notes.append(completeness_note(polygons, told.completeness))
-    if told.sd is not None:
-        low, high = ends(frame[told.sd].to_numpy())
-        notes.append(f"{polygons.file_of(told.sd)}: {_off(low, high)} (column {told.sd!r}), {ALIKE}.")
-    values: Floats | None = None
+    notes = [text for _, text in assumptions(polygons, told, doubt, errors)]
+    notes += [] if errors is None else gaps_of(polygons, errors)
     if doubt.relative is not None:
         values = np.full(len(polygons), doubt.relative)
-        notes.append(f"Numbers of people: {_off(doubt.relative, doubt.relative)}, {ALIKE}.")
     elif errors is not None:
         values = np.minimum(errors.relative, 1.0)
-        notes += errors_notes(polygons, errors)
-    if values is None:
+    else:
         return polygons, told, notes
-    name = free_name(RELATIVE_SD, frame)
-    return replace(polygons, frame=frame.assign(**{name: values})), replace(told, sd=name), notes
+    name = free_name(RELATIVE_SD, polygons.frame)
+    return replace(polygons, frame=polygons.frame.assign(**{name: values})), replace(told, sd=name), notes
+
+
+def assumptions(
+    polygons: Polygons, told: Told, doubt: PopulationSd, errors: PeopleErrors | None
+) -> list[tuple[str, str]]:
+    """What totals and people are taken for: where that was told, and a sentence."""
+    found = []
+    if told.completeness is not None:
+        file = polygons.file_of(told.completeness)
+        found.append((f"{file}, column {told.completeness}", completeness_note(polygons, told.completeness)))
+    if told.sd is not None:
+        file, column = polygons.file_of(told.sd), told.sd
+        off = _off(*ends(polygons.frame[column].to_numpy()))
+        found.append((f"{file}, column {column}", f"{file}: {off} (column {column!r}), {ALIKE}."))
+    if doubt.relative is not None:
+        found.append(("settings", f"`--population-sd`: {_off(doubt.relative, doubt.relative)}, {ALIKE}."))
+    if errors is not None:
+        how = "with independent errors of cells" if errors.errors == INDEPENDENT else ALIKE
+        file = errors.alignment.layer.file
+        found.append((file, f"{file}: {_off(*ends(errors.relative[errors.people > 0]))}, {how}."))
+    return found
 
 
 ALIKE = "all cells of a polygon alike; the more a polygon's may be, the less its total tells of its own cells"
@@ -53,23 +67,18 @@ def completeness_note(polygons: Polygons, column: str) -> str:
     )
 
 
-def errors_notes(polygons: Polygons, errors: PeopleErrors) -> list[str]:
-    """What a raster of standard deviations is taken to mean, and where it has none."""
-    low, high = ends(errors.relative[errors.people > 0])
-    how = "with independent errors of cells" if errors.errors == INDEPENDENT else ALIKE
-    file = errors.alignment.layer.file
-    notes = [f"{file}: {_off(low, high)}, {how}."]
+def gaps_of(polygons: Polygons, errors: PeopleErrors) -> list[str]:
+    """Where a raster of standard deviations has none, if that is much."""
     gone = errors.unknown.sum()
-    if gone > MUCH * errors.people.sum():
-        bare = np.flatnonzero(errors.unknown > 0.5 * errors.people)
-        names = (
-            f": most in {plural(bare.size, 'polygon')} ({some(polygons.labels[bare].tolist())})" if bare.size else ""
-        )
-        notes.append(
-            f"{file}: {percent(gone, errors.people.sum())} of the people live in cells without a standard deviation, "
-            f"and were taken for exact{names}."
-        )
-    return notes
+    if gone <= MUCH * errors.people.sum():
+        return []
+    bare = polygons.labels[np.flatnonzero(errors.unknown > 0.5 * errors.people)].tolist()
+    names = f": most of those in {plural(len(bare), 'polygon')} ({some(bare)})" if bare else ""
+    share = percent(gone, errors.people.sum())
+    return [
+        f"{errors.alignment.layer.file}: {share} of the people live in cells without a standard deviation, and were "
+        f"taken for exact{names}."
+    ]
 
 
 def ends(values: Floats) -> tuple[float, float]:

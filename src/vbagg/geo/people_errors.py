@@ -44,12 +44,23 @@ class PopulationSd:
     errors: str = TOGETHER
 
 
+EXACT = PopulationSd()
+
+
 def population_sd_of(sd: Any, column: str | None, errors: str, population: Any, exposure: Exposure) -> PopulationSd:
     """What was asked for; what does not go together is refused."""
+    if errors == INDEPENDENT and (sd is None or isinstance(sd, Real)):
+        raise ValueError(
+            f"`--population-errors` independent is of the cells of a raster; {OPTION} names none. Name one, or leave "
+            "it out: errors of a polygon as a whole are shared by its cells."
+        )
     if sd is None and column is None:
-        return PopulationSd()
+        return EXACT
     if sd is not None and column is not None:
-        raise ValueError(f"Only one thing can say how far off people are; got {OPTION} and `--population-sd-column`.")
+        raise ValueError(
+            f"Only one thing can say how far off people may be; got {OPTION} and `--population-sd-column`. Leave "
+            "out one."
+        )
     if exposure.kind == "area":
         word = OPTION if column is None else "`--population-sd-column`"
         raise ValueError(
@@ -57,7 +68,7 @@ def population_sd_of(sd: Any, column: str | None, errors: str, population: Any, 
             "`--population`, or leave it out."
         )
     if column is not None:
-        return PopulationSd()
+        return EXACT
     if isinstance(sd, Real):
         if not 0 < float(sd) <= 1:
             raise ValueError(
