@@ -1,5 +1,8 @@
 """Models that are told how much of outputs is reported, and how far off weights may be."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -210,6 +213,17 @@ def test_what_is_told_must_be_possible():
         vbagg.VBAgg("beta_binomial").fit(bags, y, trials, weight_sd=0.1)
     with pytest.raises(ValueError, match="`approximation`='bound' does not go with `weight_sd`"):
         vbagg.VBAgg("poisson", approximation="bound").fit(bags, y, weight_sd=0.1)
+
+
+def test_the_page_works_from_beginning_to_end(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "incomplete-reports-and-uncertain-people.md").read_text()
+    names: dict = {}
+    for text in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        exec(text, names)
+    correlation, score = map(float, capsys.readouterr().out.split())
+    assert correlation > 0.9
+    assert -10 < score < 0
+    assert set(names["model"]._fitted.observed.facts) == {"completeness", "exposure_spread"}
 
 
 def test_one_number_stands_for_all_bags():

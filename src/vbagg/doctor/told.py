@@ -41,7 +41,7 @@ def check_told(laid: Overlaid, doubt: PopulationSd, found: Gathered) -> None:
     told, errors = laid.told, laid.layout.errors
     flaw = None if errors is None else flaw_of(errors, laid.labels)
     for where, text in assumptions(laid.polygons, told, doubt, errors if flaw is None else None):
-        found.add("advice", "told", text, where)
+        found.add("advice", "assumed", text, where)
     if told.completeness is not None:
         _check_completeness(laid, told.completeness, found)
     if errors is None:

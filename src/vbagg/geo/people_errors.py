@@ -1,8 +1,8 @@
 """How far off numbers of people may be: by a number, a column of the polygons, or a raster of standard deviations.
 
 Errors of a raster's cells go together within a polygon, so that standard deviations add up, or are independent, so that
-variances do. Maps of people that a model made of few counts err together where the model does; independent errors of
-thousands of cells would leave a polygon's people all but exact. Errors of different polygons are independent.
+variances do: MATH (20). Maps of people that a model made of few counts err together where the model does; independent
+errors of thousands of cells would leave a polygon's people all but exact. Errors of different polygons are independent.
 """
 
 from __future__ import annotations
