@@ -19,7 +19,8 @@ from vbagg.geo.prepared import Prepared
 ROOT = Path(__file__).parent.parent
 TABLES = ROOT / "docs" / "tables.md"
 GAPS = ROOT / "docs" / "gaps-and-suppressed-counts.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS]
+REPORTS = ROOT / "docs" / "incomplete-reports-and-uncertain-people.md"
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -93,6 +93,10 @@ def _prepare(run: Run, folder: Path) -> None:
         population_column=data.population_column,
         exposure_column=data.exposure_column,
         spread_by=data.spread_by,
+        completeness_column=data.completeness_column,
+        population_sd=data.population_sd,
+        population_sd_column=data.population_sd_column,
+        population_errors=data.population_errors,
         missing=data.missing,
         folder=folder,
         progress=run.tell,
@@ -130,6 +134,7 @@ def _fit(run: Run, folder: Path) -> None:
             progress=_fit_progress(run, response),
             client=run.client,
             upper=prepared.upper(response),
+            **prepared.reporting(),
         )
         model.save(folder / f"{run.file_name(response)}.vbagg")
         for sentence in (model.status_.message, *model.status_.notes):
@@ -215,6 +220,7 @@ def _validate(run: Run, folder: Path) -> None:
             per=usual_per(prepared.exposure, run.settings.maps.per),
             keep=run.folder.kept(VALIDATION.name) / run.file_name(response),
             client=run.client,
+            **prepared.reporting(),
         )
         write_validation(validation, folder / run.file_name(response), rate_units(run, prepared, response))
         for note in validation.notes:
