@@ -93,7 +93,7 @@ class FittedTotals:
     def told(self) -> str:
         """Units, and what was observed."""
         examined = None if self.examined is None else self.examined.tolist()
-        return repr((self.level, self.per, self.labels.tolist(), self.y.tolist(), examined))
+        return repr((NAMES, self.level, self.per, self.labels.tolist(), self.y.tolist(), examined))
 
     def answer(self, model: Any, rows: PieceRows) -> Floats:
         """Columns of `NAMES` (k, polygons)."""
@@ -110,15 +110,30 @@ class FittedTotals:
         fitted = [found[f"total{part}"] for part in ("", "_lower", "_upper")]
         rates = [found[f"rate{part}"] for part in ("", "_lower", "_upper")]
         middle, residual = np.where(np.isnan(y), np.nan, (below + upto) / 2), (y - new.mean) / new.std
-        return np.stack([at, exposure, *fitted, *new.interval(self.level), *rates, middle, residual])
+        own = _effects(model, bags, examined, self.level)
+        return np.stack([at, exposure, *fitted, *new.interval(self.level), *rates, middle, residual, *own])
 
     def columns(self, answers: Answers) -> dict[str, Floats]:
         """Answers about all pieces, by name."""
         return dict(zip(NAMES, np.concatenate(list(answers), axis=1), strict=True))
 
 
+def _effects(model: Any, bags: Bags, examined: Floats | None, level: float) -> list[Floats]:
+    """Columns of `EFFECTS`, NaN where the model has none."""
+    if not hasattr(model, "bag_effects"):
+        return [np.full(len(bags), np.nan) for _ in EFFECTS]
+    columns = model.bag_effects(bags, examined).columns(level)
+    return [columns[name] for name in EFFECTS]
+
+
+EFFECTS = (
+    *("effect", "effect_lower", "effect_upper", "effect_above"),
+    *("from_others", "from_others_lower", "from_others_upper", "chance"),
+)
+"""Columns of `vbagg.effects.BagEffects`."""
 NAMES = (
     *("position", "exposure", "fitted", "fitted_lower", "fitted_upper", "predicted_lower", "predicted_upper"),
     *("rate", "rate_lower", "rate_upper", "pit", "residual"),
+    *EFFECTS,
 )
 """Of the columns of an answer about fitted polygons."""
