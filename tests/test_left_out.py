@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pytest
 
@@ -12,7 +11,7 @@ from vbagg.conditioning import Moments
 from vbagg.elbo import Parameters, Spec
 from vbagg.inference import Problem
 from vbagg.inference.mode import linearised
-from vbagg.inference.weights import solve_weights
+from vbagg.inference.weights import promised_gain, refine_weights, solve_weights
 from vbagg.left_out import LeftOut, leave_out
 from vbagg.likelihoods import Poisson
 from vbagg.links import get_link
@@ -50,15 +49,29 @@ def simulated(kind, seed=0):
     return bags, y, {}
 
 
-def without(model, bag):
-    """The member of a model with one set of parameters, as it would be without a bag's output."""
+def refits(model):
+    """Gives the member of a model with one set of parameters as it would be without the output of a bag."""
     member = model._fitted.members[0]
-    chunks = [
-        replace(chunk, X=np.asarray(chunk.X, np.float64), valid=np.where(chunk.position == bag, 0.0, chunk.valid))
-        for chunk in model._training.chunks
-    ]
-    staged = Problem.here(member.spec, chunks, member.parameters.landmarks, 0.0).at(member.parameters, member.jitter)
-    return replace(member, q=linearised(staged, solve_weights(staged).q))
+
+    def staged(bag=None):
+        chunks = [
+            replace(chunk, X=np.asarray(chunk.X, np.float64), valid=np.where(chunk.position == bag, 0.0, chunk.valid))
+            for chunk in model._training.chunks
+        ]
+        problem = Problem.here(member.spec, chunks, member.parameters.landmarks, 0.0)
+        return problem.at(member.parameters, member.jitter)
+
+    whole = solve_weights(staged())
+
+    def without(bag):
+        problem = staged(bag)
+        best = max((solve_weights(problem, warm) for warm in (None, whole)), key=lambda found: found.elbo)
+        for _ in range(6):
+            best = refine_weights(problem, best, 1e-6)
+        assert promised_gain(problem, best.q) < 0.05
+        return replace(member, q=linearised(problem, best.q))
+
+    return without
 
 
 def coordinate(member, plan):
@@ -82,7 +95,7 @@ CASES = [
             ("poisson", "poisson", "square", 0.4, 0.35),
             ("poisson", "exponential", "exp", 0.2, 0.2),
             ("poisson", "zero_inflated_poisson", "exp", 0.4, 0.3),
-            ("binomial", "beta_binomial", "logistic", 0.2, 0.2),
+            ("binomial", "beta_binomial", "logistic", 0.3, 0.2),
         )
     ),
 ]
@@ -97,12 +110,11 @@ def test_it_is_what_a_fit_without_the_bag_gives(x64, kind, likelihood, link, off
         model = vbagg.VBAgg(likelihood, link, landmarks=12, hyper="point").fit(bags, y, **also)
     fitted = model._fitted
     member, plan, outputs = fitted.members[0], fitted._plan(bags, None), fitted._outputs(bags, None)
-    found = leave_out(
-        member.spec, plan.moments(member), member.q.factor, outputs.y, outputs.facts, member.parameters
-    )
+    found = leave_out(member.spec, plan.moments(member), member.q.factor, outputs.y, outputs.facts, member.parameters)
     # other moments than those that the plan keeps
     again = Plan(plan.ready, plan.known, fitted._options)
-    refitted = np.stack([coordinate(without(model, bag), again)[:, bag] for bag in ASKED], axis=1)
+    without = refits(model)
+    refitted = np.stack([coordinate(without(bag), again)[:, bag] for bag in ASKED], axis=1)
     with_it = coordinate(member, plan)[:, ASKED]
     sd = np.sqrt(refitted[1] + refitted[2])
     error, before = (found.eta[ASKED] - refitted[0]) / sd, (with_it[0] - refitted[0]) / sd
