@@ -1,8 +1,8 @@
 """How far the output of each bag is above what covariates and neighbours say, and how odd that is.
 
 The effect of a bag is its total over what the weights make of it, MATH (20): its residual, and its own effect where
-the likelihood has one. The output takes part in both, so that an odd one draws the map towards itself. Whether it is odd
-is asked of the outputs of the other bags alone, MATH (21).
+the likelihood has one. The output takes part in both, so that an odd one draws the map towards itself. Whether it is
+odd is asked of the outputs of the other bags alone, MATH (21).
 """
 
 from __future__ import annotations

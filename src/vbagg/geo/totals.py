@@ -119,21 +119,24 @@ class FittedTotals:
 
 
 def _effects(model: Any, bags: Bags, examined: Floats | None, level: float) -> list[Floats]:
-    """Columns of `EFFECTS`, NaN where the model has none."""
+    """Columns of `EFFECTS` and `TAILS`, NaN where the model has none."""
     if not hasattr(model, "bag_effects"):
-        return [np.full(len(bags), np.nan) for _ in EFFECTS]
-    columns = model.bag_effects(bags, examined).columns(level)
-    return [columns[name] for name in EFFECTS]
+        return [np.full(len(bags), np.nan) for _ in (*EFFECTS, *TAILS)]
+    found = model.bag_effects(bags, examined)
+    columns = found.columns(level)
+    return [*(columns[name] for name in EFFECTS), found.tails.at_most, found.tails.at_least]
 
 
 EFFECTS = (
     *("effect", "effect_lower", "effect_upper", "effect_above"),
-    *("from_others", "from_others_lower", "from_others_upper", "chance"),
+    *("from_others", "from_others_lower", "from_others_upper"),
 )
-"""Columns of `vbagg.effects.BagEffects`."""
+TAILS = ("at_most", "at_least")
+"""What `vbagg.effects` says of polygons, and where their totals lie in what the others expect."""
 NAMES = (
     *("position", "exposure", "fitted", "fitted_lower", "fitted_upper", "predicted_lower", "predicted_upper"),
     *("rate", "rate_lower", "rate_upper", "pit", "residual"),
     *EFFECTS,
+    *TAILS,
 )
 """Of the columns of an answer about fitted polygons."""
