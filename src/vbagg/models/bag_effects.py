@@ -44,7 +44,8 @@ def bag_effects(
 ) -> BagEffects:
     """Effects by all members; `facts` are in the user's units.
 
-    Members without a bag's output have other weights: the more likely they make it, the less is due to it, MATH (19).
+    Without a bag's output members have other weights, MATH (22): it had drawn the average towards those that make it
+    likely.
     """
     link, likelihood = members[0].spec.link, members[0].spec.likelihood
     known = Bounds.of(outputs)

@@ -10,6 +10,8 @@ import numpy as np
 
 from vbagg.effects import FALSE_ALARMS
 from vbagg.geo.files import plural, some
+from vbagg.likelihoods import get_likelihood
+from vbagg.links import get_link
 from vbagg.report import Table
 from vbagg.workflow.results import written_by
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from vbagg.workflow.run import Run
+    from vbagg.workflow.settings import Settings
 
 FURTHEST, MOST_ROWS = 5, 50
 """Polygons that are shown where none stands out, and the most that are."""
@@ -35,6 +38,12 @@ def told_of_odd_totals(run: Run) -> list[str]:
             table = pd.read_csv(run.maps(response) / "polygons.csv", dtype={id: str})
             found.append(OddTotals(table, id, response, run.settings.maps.level).sentence())
     return found
+
+
+def are_differences(settings: Settings) -> bool:
+    """Whether effects are differences, and not ratios."""
+    chosen = settings.model
+    return get_link(chosen.link or get_likelihood(chosen.likelihood).links[0]).in_units_of_data
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +165,9 @@ class OddTotals:
 
 def percentage(chance: float) -> str:
     """A small probability."""
-    return "under 0.01%" if chance < 1e-4 else f"{100 * chance:.2g}%"
+    if chance < 1e-4:
+        return "under 0.01%"
+    return f"{chance:.0%}" if chance >= 0.1 else f"{100 * chance:.2g}%"
 
 
 def _count(value: float) -> str:

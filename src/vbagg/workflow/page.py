@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from vbagg.geo import display, plots
 from vbagg.geo.bounds import in_words
 from vbagg.geo.files import plural
 from vbagg.geo.observed_totals import MISSING, OBSERVED, STATE, SUPPRESSED, Totals, states_in
-from vbagg.geo.units import Units, link_of, usual_per
+from vbagg.geo.units import Units, usual_per
 from vbagg.report import (
     Code,
     Districts,
@@ -33,7 +32,7 @@ from vbagg.report import (
 )
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
-from vbagg.workflow.odd_totals import OddTotals, percentage
+from vbagg.workflow.odd_totals import OddTotals, are_differences, percentage
 from vbagg.workflow.results import read_map, read_polygon_table, read_verdict, written_by
 from vbagg.workflow.run import Run
 from vbagg.workflow.settings import settings_text
@@ -153,10 +152,10 @@ class Page:
             description="One number for each polygon: how far its total is above what covariates and neighbours give.",
         )
 
-    @cached_property
+    @property
     def _by_difference(self) -> bool:
         """Whether effects of polygons are differences, and not ratios."""
-        return link_of(self.run.model(self.response)).in_units_of_data
+        return are_differences(self.run.settings)
 
     @property
     def _units(self) -> Units:

@@ -12,6 +12,7 @@ from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
 from vbagg.geo.relevance import partial_dependence, relevance
 from vbagg.geo.units import Units, link_of, usual_per
 from vbagg.report import Figure
+from vbagg.workflow.odd_totals import are_differences
 from vbagg.workflow.run import Run
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def draw_all(
         if (maps / f"{name}.tif").exists():
             path = plots.plot_map(maps / f"{name}.tif", into / f"{name}.png", polygons=prepared.polygons, log=log)
             drawn[name] = Figure(path, f"{plots.read_picture(maps / f'{name}.tif').tags['title'].capitalize()}.", name)
-    drawn |= _effects(table, into, difference=link_of(run.model(response)).in_units_of_data)
+    drawn |= _effects(table, into, are_differences(run.settings))
     rate = table["rate"] / table["fitted"]
     drawn["fitted"] = Figure(
         diagnostics.plot_observed_predicted(
