@@ -22,6 +22,8 @@ FINDINGS, FOLDS, VERDICT = "findings.json", "folds.json", "verdict.txt"
 RATES = (
     *("observed", "observed_rate", "fitted", "fitted_lower", "fitted_upper"),
     *("rate", "predicted_lower", "predicted_upper"),
+    *("effect", "effect_lower", "effect_upper", "from_others", "from_others_lower", "from_others_upper", "chance"),
+    "stands_out",
 )
 
 BOUNDS = ("observed_lower", "observed_upper")
