@@ -164,7 +164,7 @@ class Page:
         return {
             "Polygon": str(row[self.prepared.polygons.id]),
             f"Observed {self.response}": observed,
-            **({"Reported": f"{100 * row[COMPLETENESS]:.3g}%"} if self.prepared.told.completeness else {}),
+            **self._reported_of(row),
             exposure.capitalize(): f"{row[exposure]:,.0f}{self._uncertain(row)}",
             **(rate if state == OBSERVED else {}),
             "Fitted total": f"{row['fitted']:,.0f} ({row['fitted_lower']:,.0f} to {row['fitted_upper']:,.0f})",
@@ -175,9 +175,15 @@ class Page:
         low, high = used[COMPLETENESS].min(), used[COMPLETENESS].max()
         return f"{100 * low:.3g}% to {100 * high:.3g}%"
 
+    def _reported_of(self, row: Any) -> dict[str, str]:
+        """How much of what occurred in a polygon is reported, if that was told."""
+        known = self.prepared.told.completeness is not None and np.isfinite(row[COMPLETENESS])
+        return {"Reported": f"{100 * row[COMPLETENESS]:.3g}%"} if known else {}
+
     def _uncertain(self, row: Any) -> str:
         """How far off the people of a polygon may be."""
-        return "" if self.prepared.told.sd is None else f" (off by {100 * row[RELATIVE_SD]:.3g}%)"
+        known = self.prepared.told.sd is not None and np.isfinite(row[RELATIVE_SD])
+        return f" (off by {100 * row[RELATIVE_SD]:.3g}%)" if known else ""
 
     def _summary(self, table: gpd.GeoDataFrame) -> list[tuple[str, str]]:
         per, exposure, trials = self._units.per, self.prepared.exposure, self.run.settings.model.trials
@@ -187,7 +193,7 @@ class Page:
         ends = ("observed_lower", "observed_upper") if any(counts.values()) else ("observed", "observed")
         low, high = (used[end].sum() for end in ends)
         if trials is None:
-            share = used[COMPLETENESS] if self.prepared.told.completeness else 1.0
+            share = used[COMPLETENESS].fillna(1.0) if self.prepared.told.completeness else 1.0
             base = (share * used[exposure])[states != MISSING].sum()
         else:
             base = self.prepared.y(trials)[self.prepared.y(self.response).notna()].sum()
