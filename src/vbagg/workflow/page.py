@@ -14,10 +14,11 @@ import vbagg
 from vbagg.doctor.text import fact_lines, verdict
 from vbagg.doctor.words import between
 from vbagg.geo import display
+from vbagg.geo.assumptions import assumed
 from vbagg.geo.bounds import in_words
 from vbagg.geo.files import plural
 from vbagg.geo.observed_totals import MISSING, OBSERVED, STATE, SUPPRESSED, Totals, states_in
-from vbagg.geo.told import COMPLETENESS, RELATIVE_SD
+from vbagg.geo.told import COMPLETENESS, RELATIVE_SD, columns_told
 from vbagg.geo.units import Units, usual_per
 from vbagg.report import (
     Code,
@@ -78,7 +79,9 @@ class Page:
     def report(self) -> Report:
         """All of it."""
         maps = self.run.maps(self.response)
-        table = read_polygon_table(maps / "polygons.gpkg", self.prepared.polygons.id, self.prepared.exposure)
+        table = read_polygon_table(
+            maps / "polygons.gpkg", self.prepared.polygons.id, self.prepared.exposure, columns_told(self.prepared.told)
+        )
         with written_by("predict", maps / "rate_mean.tif"):
             frame = display.display_frame(maps / "rate_mean.tif")
         layers = list(self._layers(maps, table, frame))
@@ -260,25 +263,6 @@ class Page:
             _parameter_table(model.parameters_),
             Code(settings_text(self.run.settings, self.run.folder.path / SETTINGS)),
         ]
-
-
-def assumed(prepared: Prepared) -> list[str]:
-    """What totals and people were taken for, in a sentence each."""
-    told = prepared.told
-    found = []
-    if told.completeness is not None:
-        found.append(
-            f"Totals were taken for the share {told.completeness!r} of what occurred. Rates, expected counts and "
-            "fitted totals are those of all that occurred; intervals of new counts are of what would be reported."
-        )
-    if told.sd is not None:
-        values = prepared.polygons.frame[told.sd].to_numpy()
-        found.append(
-            f"The people of a polygon were taken to be off by {100 * np.nanmin(values):.3g}% to "
-            f"{100 * np.nanmax(values):.3g}% (a standard deviation). Such errors make rates less certain; expected "
-            "counts are of the people as they are given."
-        )
-    return found
 
 
 def _unknown(table: gpd.GeoDataFrame) -> str:
