@@ -82,8 +82,8 @@ def polygon_table(
     - if some totals are missing, or known within bounds only, and so not in these columns: `observation` (`observed`,
       `suppressed` or `missing`), `observed_lower` and `observed_upper`
     - `fitted`, `fitted_lower`, `fitted_upper`: mean and interval of the expected total of all that occurs
-    - `predicted_lower`, `predicted_upper`: interval of a new count that is reported alike, noise and errors of people
-      included
+    - `predicted_lower`, `predicted_upper`: interval of a new count that is reported alike (in full where that was not
+      told), noise and errors of people included
     - `rate`, `rate_lower`, `rate_upper`: the expected total as a rate
     - `pit`: where the observed total lies in the law of a new count, 0 to 1 (the middle of its step)
     - `residual`: observed minus fitted over the standard deviation of that law
@@ -108,13 +108,14 @@ def polygon_table(
     exposure = np.zeros(n)
     exposure[at] = found.pop("exposure")
     base = exposure if question.examined is None else question.examined
+    labels = prepared.polygons.labels
+    told = {COLUMNS[name]: values.reindex(labels).to_numpy() for name, values in prepared.reporting().items()}
     with np.errstate(divide="ignore", invalid="ignore"):
-        completeness = question.reporting.get("completeness", 1.0)
-        observed_rate = np.where(base > 0, per * question.y / (base * completeness), np.nan)
+        observed_rate = np.where(base > 0, per * question.y / (base * told.get(COMPLETENESS, 1.0)), np.nan)
     columns: dict[str, Any] = {"observed": question.y, prepared.exposure: exposure, "observed_rate": observed_rate}
-    columns |= {COLUMNS[name]: values for name, values in question.reporting.items()}
-    if "completeness" in question.reporting:
-        found["fitted_reported"] = question.reporting["completeness"][at] * found["fitted"]
+    columns |= told
+    if COMPLETENESS in told:
+        found["fitted_reported"] = told[COMPLETENESS][at] * found["fitted"]
     totals = prepared.polygons.totals(response)
     if not totals.known.all():
         columns |= {STATE: totals.states, "observed_lower": totals.least, "observed_upper": totals.most}
