@@ -236,6 +236,7 @@ def lay_out(
     if lit is not None:
         readers.append(Reader("spread-by-file", lit, attempt))
     if population is not None:
+        population = replace(population[0], names=(exposure.kind,)), population[1]
         readers.append(Reader("population-file", population[0], attempt))
     names = [name for reader in readers for name in reader.alignment.names]
     with_area = exposure.kind == "area" or exposure.column is not None or not names

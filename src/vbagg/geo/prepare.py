@@ -136,12 +136,16 @@ def prepare(
                 exposure=exposure, spread_by=lit, population_is=population_is, folder=Path(scratch), tell=tell,
                 places=places_of(client),
             )  # fmt: skip
-        made = _prepared(layout, missing, Path(scratch), tell)
-        stack = replace(made.stack, path=made.stack.path.replace(out / STACK))
-        return replace(made, stack=stack, table=made.table.replace(out / PIXELS))
+        return moved_to(out, from_layout(layout, missing, Path(scratch), tell))
 
 
-def _prepared(layout: Layout, missing: str, folder: Path, tell: Callable[[str], None]) -> Prepared:
+def moved_to(folder: Path, made: Prepared) -> Prepared:
+    """The same with its layers and pixels in another folder."""
+    stack = replace(made.stack, path=made.stack.path.replace(folder / STACK))
+    return replace(made, stack=stack, table=made.table.replace(folder / PIXELS))
+
+
+def from_layout(layout: Layout, missing: str, folder: Path, tell: Callable[[str], None]) -> Prepared:
     """Fill gaps, and write layers and pixels."""
     tell("filling gaps")
     gone = check_exposure(layout)
