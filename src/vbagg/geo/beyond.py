@@ -29,6 +29,7 @@ UNKNOWN = 0.9
 """Share of the spatial effect's prior variance from which the effect of a place counts as unknown."""
 OTHER_UNITS = 10.0
 """How many widths of its training range the middle of a covariate may lie away before other units are suspected."""
+NOUNS = {"population": "people", "area": "area", "expected": "expected counts"}
 OUTSIDE = 0.5
 """Share of cells outside of the range of training data that is needed too."""
 
@@ -86,16 +87,14 @@ class Beyond:
     def sentences(self) -> list[str]:
         """How far the maps can be believed, in words."""
         told = []
-        noun = {"population": "people", "area": "area", "expected": "expected counts"}[self.exposure]
         if self.marked is not None and self.marked_weight is not None:
-            what = self._share(self.marked, self.marked_weight, noun)
-            text = f"{what} lie beyond what the training data cover (extrapolation above 1)"
-            told.append(f"{text}{self._by()}." if self.marked else f"No cell lies {text.split(' lie ')[1]}.")
-        if self.far is not None and self.far_weight is not None:
-            what = self._share(self.far, self.far_weight, noun)
-            where = f"{what} are so far from the training data that the effect of the place is unknown"
-            told.append(f"{where}: rates there rest on covariates." if self.far else "All places are near to some.")
-        return told if self.far is None or self.far else told[:-1]
+            text = "beyond what the training data cover (extrapolation above 1)"
+            share = self._share(self.marked, self.marked_weight)
+            told.append(f"{share} lie {text}{self._by()}." if self.marked else f"No cell lies {text}.")
+        if self.far and self.far_weight is not None:
+            share = self._share(self.far, self.far_weight)
+            told.append(f"Of {share} the effect of the place is unknown: rates there rest on covariates alone.")
+        return told
 
     def table(self) -> pd.DataFrame:
         """Covariates, the one that marks most first."""
@@ -130,9 +129,9 @@ class Beyond:
         }
         return cls(**said, covariates=covariates)
 
-    def _share(self, cells: int, weight: float, noun: str) -> str:
+    def _share(self, cells: int, weight: float) -> str:
         whole = f"{percent(cells, self.cells)} of the cells"
-        return whole if self.exposure == "area" else f"{whole}, with {percent(weight, self.weight)} of the {noun},"
+        return f"{whole}, with {percent(weight, self.weight)} of the {NOUNS[self.exposure]},"
 
     def _by(self) -> str:
         """By which covariates most."""
