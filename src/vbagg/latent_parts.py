@@ -64,8 +64,8 @@ def variances(spec: Spec, groups: Groups, single: bool, members: Members, X: Arr
         parts = list(parts_of(spec.feature_map, member.basis, rows, A))
         # V = A S A^T + R of the columns and residuals of a group
         found = []
-        for own, constant in ((groups.covariates, [slice(0, 1)]), (groups.place, [])):
-            columns = np.r_[tuple([*constant, *(parts[i][0] for i in own)])].astype(int)
+        for own, constant in ((groups.covariates, [0]), (groups.place, [])):
+            columns = np.array([*constant, *(at for i in own for at in _numbers(parts[i][0]))], dtype=int)
             left = sum((parts[i][2] for i in own), jnp.zeros(len(rows), A.dtype))
             chosen = A[:, columns]
             variance = jnp.sum((chosen @ member.factor[columns].astype(A.dtype)) ** 2, axis=-1) + left
@@ -75,6 +75,10 @@ def variances(spec: Spec, groups: Groups, single: bool, members: Members, X: Arr
         return tuple(part.astype(X.dtype) for part in (mean, variance, prior, of_place))
 
     return jax.lax.map(by_one, members)
+
+
+def _numbers(columns: slice) -> range:
+    return range(columns.start, columns.stop)
 
 
 _variances = jit(static_argnums=(0, 1, 2))(variances)

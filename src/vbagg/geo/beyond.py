@@ -93,7 +93,7 @@ class Beyond:
             told.append(f"{share} lie {text}{self._by()}." if self.marked else f"No cell lies {text}.")
         if self.far and self.far_weight is not None:
             share = self._share(self.far, self.far_weight)
-            told.append(f"Of {share} the effect of the place is unknown: rates there rest on covariates alone.")
+            told.append(f"In {share} the effect of the place is unknown: rates there rest on covariates alone.")
         return told
 
     def table(self) -> pd.DataFrame:

@@ -256,11 +256,25 @@ def _is_number(text: str) -> bool:
 
 
 def _target(run: Prepared, shapes: Polygons | None, rasters: list[Layer], grid: File | None) -> Grid:
-    """The grid that is mapped, with places on the map of the run."""
+    """The grid that is mapped, which all new rasters reach, with places on the map of the run."""
+    own, chosen = run.stack.grid, _chosen(run, shapes, rasters, grid)
+    for layer in rasters:
+        if _part_within(bounds_in(chosen, layer.grid.crs), layer.grid.bounds) == 0:
+            left, bottom, right, top = chosen.bounds
+            raise ValueError(
+                f"{layer.path} must overlap the new ground, x {left:.6g} to {right:.6g} and y {bottom:.6g} to {top:.6g}; "
+                "it does not. Check its extent and CRS."
+            )
+    same = chosen.offset_in(own) == (0, 0) and chosen.shape == own.shape
+    return own if same else replace(chosen, centre=own.middle)
+
+
+def _chosen(run: Prepared, shapes: Polygons | None, rasters: list[Layer], grid: File | None) -> Grid:
+    """The cells that were asked for, or those of the run, or of the first new raster."""
     own = run.stack.grid
     if grid is not None:
-        chosen = _whole(open_layers(grid)[0]) if shapes is None else target_grid(shapes, grid=grid)
-    elif shapes is not None:
+        return _whole(open_layers(grid)[0]) if shapes is None else target_grid(shapes, grid=grid)
+    if shapes is not None:
         if _part_within(shapes.to(own.crs).bounds, own.bounds) == 1:
             return own
         if not rasters:
@@ -268,26 +282,15 @@ def _target(run: Prepared, shapes: Polygons | None, rasters: list[Layer], grid: 
                 f"{shapes.path}: polygons must lie on the grid of the run where no raster is new; some do not. Give "
                 "rasters of the covariates there by `--covariate NAME=FILE`."
             )
-        chosen = target_grid(shapes, rasters[0])
-    else:
-        covered = {layer.path: _part_within(own.bounds, bounds_in(layer.grid, own.crs)) for layer in rasters}
-        if all(part >= SAME_GROUND for part in covered.values()):
-            return own
-        for path, part in covered.items():
-            if 0 < part < SAME_GROUND:
-                raise ValueError(
-                    f"{path} covers {part:.0%} of the grid of the run, so that it is not clear which ground is meant. "
-                    "Name the raster whose cells are to be mapped by `--grid`, or areas by `--polygons`."
-                )
-        chosen = _whole(next(layer for layer in rasters if covered[layer.path] == 0))
-    for layer in rasters:
-        if _part_within(bounds_in(chosen, layer.grid.crs), layer.grid.bounds) == 0:
+        return target_grid(shapes, rasters[0])
+    covered = [_part_within(own.bounds, bounds_in(layer.grid, own.crs)) for layer in rasters]
+    for layer, part in zip(rasters, covered, strict=True):
+        if 0 < part < SAME_GROUND:
             raise ValueError(
-                f"{layer.path} must overlap the new ground, x {chosen.bounds[0]:.6g} to {chosen.bounds[2]:.6g} and y "
-                f"{chosen.bounds[1]:.6g} to {chosen.bounds[3]:.6g}; it does not. Check its extent and CRS."
+                f"{layer.path} covers {part:.0%} of the grid of the run, so that it is not clear which ground is meant. "
+                "Name the raster whose cells are to be mapped by `--grid`, or areas by `--polygons`."
             )
-    same = chosen.offset_in(own) == (0, 0) and chosen.shape == own.shape
-    return own if same else replace(chosen, centre=own.middle)
+    return own if any(covered) else _whole(rasters[0])
 
 
 def _whole(layer: Layer) -> Grid:

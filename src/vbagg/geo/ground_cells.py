@@ -1,6 +1,6 @@
 """Maps of new ground: rates of cells as of new individuals, and how far each cell lies beyond the training data.
 
-`extrapolation` is the standard deviation of what covariates say of the latent rate, over that which 99% of the training
+`extrapolation` is the standard deviation of what covariates say of the latent rate, over that which 95% of the training
 data do not exceed (every polygon counted once, its people by weight): above 1 a cell is an extrapolation. It grows with
 the distance from the data in the length-scales of the kernel, without bound along linear terms, and does not ask for
 covariates that the model found to be irrelevant. `extrapolation_place` is the share of the prior variance of the
@@ -36,7 +36,7 @@ class GroundContents(Contents):
     Parameters
     ----------
     edge
-        Standard deviation of what covariates say that nearly all training data do not exceed; None without covariates.
+        Standard deviation of what covariates say that 95% of the training data do not exceed; None without covariates.
     has_place
         Whether the model has a spatial effect.
     """

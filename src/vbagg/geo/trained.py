@@ -16,8 +16,10 @@ from vbagg.geo.prepared import Prepared
 Floats = NDArray[np.float64]
 MOST, FEWEST, AT_MOST = 64, 8, 1 << 16
 """Individuals for each bag, and, where there are many bags, for each and for all of them."""
-NEARLY_ALL = 0.99
-"""Share of the training data that is covered; with a tail of this size on either side a covariate's range ends."""
+MOST_KNOWN = 0.95
+"""Share of the training data of which covariates say enough: a cell of which they say less is beyond them."""
+IN_RANGE = 0.99
+"""Share of the training data that lies in the middle range of a covariate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +44,13 @@ class Trained:
         for piece in prepared.pieces.all:
             bags = prepared.pieces.rows(piece).bags
             if bags is not None:
-                chosen = np.flatnonzero([label in known for label in bags.labels.tolist()])
-                found += [bags.X[drawn_of_bag(bags, at, number)] for at in chosen]
+                chosen = np.array([label in known for label in bags.labels.tolist()])
+                found += individuals_for(bags[chosen], number) if chosen.any() else []
         return cls(pd.DataFrame(np.concatenate(found), columns=["x", "y", *prepared.covariates]))
 
     def range_of(self, name: str) -> tuple[float, float]:
         """Values of a covariate between which nearly all of them lie."""
-        low, high = np.quantile(self.rows[name], [(1 - NEARLY_ALL) / 2, (1 + NEARLY_ALL) / 2])
+        low, high = np.quantile(self.rows[name], [(1 - IN_RANGE) / 2, (1 + IN_RANGE) / 2])
         return float(low), float(high)
 
     @cached_property
@@ -57,14 +59,16 @@ class Trained:
         return {name: self.range_of(name) for name in self.rows if name not in ("x", "y")}
 
     def edge(self, model: Any) -> float | None:
-        """Standard deviation of what covariates say that nearly all of them do not exceed; None without covariates."""
+        """Standard deviation of what covariates say that 95% of them do not exceed; None without covariates."""
         sd = model.latent_parts(self.rows).covariates_sd
-        return None if sd is None else float(np.quantile(sd, NEARLY_ALL))
+        return None if sd is None else float(np.quantile(sd, MOST_KNOWN))
 
 
-def drawn_of_bag(bags: Bags, bag: int, number: int) -> NDArray[np.intp]:
-    """Rows of a bag, each as often as its weight deserves, at even steps."""
-    rows = slice(bags.starts[bag], bags.starts[bag + 1])
-    reached = np.cumsum(bags.weight[rows])
-    marks = (np.arange(number) + 0.5) / number * reached[-1]
-    return bags.starts[bag] + np.searchsorted(reached, marks)
+def individuals_for(bags: Bags, number: int) -> list[Floats]:
+    """Features of so many individuals of each bag, each as often as its weight deserves, at even steps."""
+    found = []
+    for start, stop in zip(bags.starts[:-1], bags.starts[1:], strict=True):
+        reached = np.cumsum(bags.weight[start:stop])
+        marks = (np.arange(number) + 0.5) / number * reached[-1]
+        found.append(bags.X[start + np.searchsorted(reached, marks)])
+    return found
