@@ -1,24 +1,23 @@
-"""Are marked cells of new ground those where a model should not be believed?
+"""Whether marked cells of new ground are those where a model should not be believed.
 
     python benchmarks/new_ground.py [--seeds 4] [--scale 0.008] [--splits highlands,dry,east]
                                     [--out benchmarks/results/new_ground.json]
 
-A simulated country whose true rates are known (`vbagg.datasets.simulated_country`), of which a model sees some districts
-and their counts; all pixels of the other districts are the new ground. The splits are: `highlands`, trained on the 60% of
-districts with the lowest mean elevation; `dry`, trained on the 60% that are nearest to water; `east`, trained on the 60%
-in the west, whose covariates are alike. Covariates are those that the rate depends on. `extrapolation` is that of
-`vbagg predict`: the sd of what covariates say over the one that 95% of the training data do not exceed. Of new cells
-with `extrapolation` up to 1, from 1 to 2, and above 2, each cell counted once:
+A simulated country whose true rates are known (`vbagg.datasets.simulated_country`), of which a model sees some
+districts and their counts; all pixels of the other districts are the new ground. The splits are: `highlands`, trained
+on the 60% of districts with the lowest mean elevation; `dry`, trained on the 60% that are nearest to water; `east`,
+trained on the 60% in the west, whose covariates are alike. Covariates are those that the rate depends on.
+`extrapolation` is that of `vbagg predict`: the sd of what covariates say over the one that 95% of the training data do
+not exceed. Of new cells with `extrapolation` up to 1, from 1 to 2, and above 2, each cell counted once:
 
 - `share` of the cells
-- `error`: mean absolute distance of the log of the median from the log of the true rate
+- `error`: mean absolute distance of the log of the median from the log of the true rate; `bias`: mean distance
 - `coverage`: share of 90% intervals that hold the true rate; `score`: interval score of the log rate
-- `bias`: mean distance of the log rate
 
-Two other rules stand beside it. `ranges` marks cells with some covariate outside of the middle 99% of the training data.
-`distance` is that to the nearest training individual in the length-scales of the kernel on covariates, over the one that
-99% of training individuals have to those of other districts. `auc` is the probability that a cell with one of the 10%
-largest errors has a higher mark than another cell.
+Two other rules stand beside it. `ranges` marks cells with some covariate outside of the middle 99% of the training
+data. `distance` is that to the nearest training individual in the length-scales of the kernel on covariates, over the
+one that 99% of training individuals have to those of other districts. `auc` is the probability that a cell with one of
+the 10% largest errors has a higher mark than another cell.
 
 A row is written when it is done, and a row that is there is not computed again.
 """
@@ -34,7 +33,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from common import machine, timed, write_json
-
 from scipy.spatial import KDTree
 
 import vbagg

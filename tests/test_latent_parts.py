@@ -42,7 +42,9 @@ def model(name="default", hyper="average"):
     options = {"kernel": KERNELS[name], "landmarks": 7, "hyper": hyper}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", vbagg.errors.ConvergenceWarning)
-        return vbagg.VBAgg("negative_binomial", inference=vbagg.Newton(max_iterations=3, starts=1), **options).fit(bags, y)
+        return vbagg.VBAgg("negative_binomial", inference=vbagg.Newton(max_iterations=3, starts=1), **options).fit(
+            bags, y
+        )
 
 
 def correlation(component, r):

@@ -153,8 +153,7 @@ def compiled_as_a_whole(n_rows: int) -> bool:
 
 
 def by_blocks(function: Callable[..., tuple[Array, ...]], X: np.ndarray, *columns: np.ndarray) -> list[np.ndarray]:
-    """Results of a compiled function of blocks of rows, and of columns with a number each, put together along the last
-    axis."""
+    """Results of a compiled function of blocks of rows, and of columns beside them, joined along the last axis."""
     size = min(ROWS, 1 << max(len(X) - 1, 1).bit_length())
     parts = []
     for start in range(0, max(len(X), 1), size):

@@ -10,6 +10,7 @@ from affine import Affine
 from geofiles import write_raster
 from shapely import box
 
+from vbagg.errors import DataWarning
 from vbagg.geo import Prepared, prepare, read_polygons
 from vbagg.geo.ground import EVERY_CELL, groups_of, prepare_ground
 
@@ -73,7 +74,8 @@ def test_elsewhere_every_cell_is_mapped_and_places_are_on_the_map_of_the_run(run
     made.save(tmp_path / "ground")
     ground = Prepared.load(tmp_path / "ground")
     grid = ground.stack.grid
-    assert grid.shape == (tiny.HEIGHT, tiny.WIDTH) and grid.bounds[0] == pytest.approx(70.2)
+    assert grid.shape == (tiny.HEIGHT, tiny.WIDTH)
+    assert grid.bounds[0] == pytest.approx(70.2)
     assert ground.polygons.path == EVERY_CELL
     # all but the gap
     assert len(ground.pixels) == tiny.HEIGHT * tiny.WIDTH - 1
@@ -102,9 +104,13 @@ def test_a_grid_of_another_raster_has_the_layers_of_the_run_within_it(run, tmp_p
 
 
 def test_polygons_on_the_grid_of_the_run_keep_it(run, tmp_path):
-    areas = gpd.GeoDataFrame({"zone": ["west", "east"]}, geometry=[box(30.4, -1.7, 30.62, -1.4), box(30.62, -1.7, 30.8, -1.4)])
+    areas = gpd.GeoDataFrame(
+        {"zone": ["west", "east"]}, geometry=[box(30.4, -1.7, 30.62, -1.4), box(30.62, -1.7, 30.8, -1.4)]
+    )
     higher = raster(tmp_path, "height", lambda values: values + 1)
-    ground = prepare_ground(run, {"height": higher}, polygons=areas.set_crs(4326), id="zone", folder=tmp_path / "ground")
+    ground = prepare_ground(
+        run, {"height": higher}, polygons=areas.set_crs(4326), id="zone", folder=tmp_path / "ground"
+    )
     assert ground.stack.grid == run.stack.grid
     assert ground.polygons.labels.tolist() == ["west", "east"]
     assert set(ground.pixels["polygon"]) == {"west", "east"}
@@ -115,7 +121,8 @@ def test_classes_are_those_of_the_run(classed, tmp_path):
     assert classed.covariates == ("height", "land=1", "land=2", "land=5")
     land = np.tile([1, 2, 7], 36).reshape(tiny.HEIGHT, tiny.WIDTH).astype(np.uint8)
     new = write_raster(tmp_path / "land_2050.tif", land, tiny.TRANSFORM)
-    ground = prepare_ground(classed, {"land": new}, folder=tmp_path / "ground")
+    with pytest.warns(DataWarning, match="no class 7"):
+        ground = prepare_ground(classed, {"land": new}, folder=tmp_path / "ground")
     assert ground.covariates == classed.covariates
     column = ground.pixels["cell"].to_numpy() % tiny.WIDTH
     assert set(column % 3) == {0, 1}
@@ -157,7 +164,7 @@ def test_columns_are_grouped_by_raster():
 def test_wrong_input_is_told_in_a_sentence(run, tmp_path, options, message, monkeypatch):
     monkeypatch.chdir(tmp_path)
     values = tiny.rasters()["height"].astype(np.float32)
-    left, bottom, right, top = run.stack.grid.bounds
+    _left, _bottom, _right, _top = run.stack.grid.bounds
     files = {
         "far": write_raster(tmp_path / "far.tif", values, FAR),
         "some": write_raster(tmp_path / "some.tif", values, tiny.TRANSFORM @ Affine.translation(4, 4)),
@@ -169,7 +176,7 @@ def test_wrong_input_is_told_in_a_sentence(run, tmp_path, options, message, monk
         options["covariates"] = {name: files.get(file, file) for name, file in options["covariates"].items()}
     if "polygons" in options:
         options["polygons"] = gpd.GeoDataFrame({"zone": range(12)}, geometry=shapes[options["polygons"]], crs=4326)
-    with pytest.raises(ValueError, match="^[^\n]+$") as caught:
+    with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
         prepare_ground(run, **options, folder=tmp_path / "ground")
     assert message in str(caught.value)
     assert not Path("ground").exists()
@@ -177,7 +184,7 @@ def test_wrong_input_is_told_in_a_sentence(run, tmp_path, options, message, monk
 
 def test_rates_per_area_have_no_people(tmp_path):
     by_area = tiny.prepared_country(tmp_path, population=False)
-    with pytest.raises(ValueError, match="rates of this run are per square kilometres. Leave it out"):
+    with pytest.raises(ValueError, match=r"rates of this run are per square kilometres. Leave it out"):
         prepare_ground(by_area, population=raster(tmp_path, "population"), folder=tmp_path / "ground")
     higher = raster(tmp_path, "height", lambda values: values + 1)
     ground = prepare_ground(by_area, {"height": higher}, missing="drop", folder=tmp_path / "ground")
@@ -200,5 +207,6 @@ def test_shapes_of_another_crs_find_their_ground(run, tmp_path):
         run, files, population=people, polygons=tmp_path / "areas.gpkg", id="name", folder=tmp_path / "ground"
     )
     assert read_polygons(tmp_path / "areas.gpkg").crs == "EPSG:32642"
-    assert ground.stack.grid.bounds[0] > 70 and ground.stack.grid.centre == run.stack.grid.middle
+    assert ground.stack.grid.bounds[0] > 70
+    assert ground.stack.grid.centre == run.stack.grid.middle
     assert set(ground.pixels["polygon"]) == set(tiny.frame()["name"])

@@ -1,6 +1,7 @@
 """Polygons and rasters: from a user's files to bags, and from predictions to maps.
 
-`run`, `check` and `predict` do the whole jobs of the command line; they stand above this package and are loaded on first use.
+`run`, `check` and `predict` do the whole jobs of the command line; they stand above this package and are loaded on
+first use.
 """
 
 from __future__ import annotations

@@ -247,7 +247,9 @@ def _spread(columns: dict[str, Floats], at: NDArray[np.intp], n: int) -> dict[st
     return result
 
 
-def polygon_frame(polygons: Polygons, columns: dict[str, Any], model: Any, units: Units, level: float) -> gpd.GeoDataFrame:
+def polygon_frame(
+    polygons: Polygons, columns: dict[str, Any], model: Any, units: Units, level: float
+) -> gpd.GeoDataFrame:
     """The polygons' own columns, except those of the same names in whatever case, then these."""
     new = {name.lower() for name in columns} - {polygons.id.lower()}
     kept = [name for name in polygons.frame.columns if name.lower() not in new and name != "geometry"]

@@ -138,9 +138,7 @@ def align_population(layer: Layer, grid: Grid, density: float | None = None) -> 
     return Alignment(layer, grid, (layer.name,), _or_copy(layer, grid, "sum"), partial(_counts, density))
 
 
-def align_categories(
-    layer: Layer, grid: Grid, categories: Sequence[float], others_missing: bool = False
-) -> Alignment:
+def align_categories(layer: Layer, grid: Grid, categories: Sequence[float], others_missing: bool = False) -> Alignment:
     """Share of each cell's area, as far as it has a value, that falls to each category.
 
     Other values than these categories have no share, or are missing.

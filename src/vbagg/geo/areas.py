@@ -120,7 +120,9 @@ class Areas:
                     if some.any():
                         yield np.stack([cell, area, own, covered])[:, some]
 
-        return cls(Sorted.write(folder, "pairs", bands()), exposure, cells, meetings, prepared.is_spread, index.is_empty)
+        return cls(
+            Sorted.write(folder, "pairs", bands()), exposure, cells, meetings, prepared.is_spread, index.is_empty
+        )
 
     def parts(self, labels: NDArray[np.object_]) -> AreaParts:
         """What to ask about the fitted polygons, whose labels these are."""

@@ -189,8 +189,8 @@ def beyond(model: Any, prepared: Prepared, maps: Mapping[str, Path], trained: Tr
 def marked_by(model: Any, prepared: Prepared, cells: NDArray[np.int64], trained: Trained) -> dict[str, float]:
     """Share of some marked cells that each covariate marks most.
 
-    It is the one without whose excess over its range in the training data what covariates say would be known best. Cells
-    inside of all ranges are marked by their combination: none of them counts.
+    It is the one without whose excess over its range in the training data what covariates say would be known best.
+    Cells inside of all ranges are marked by their combination: none of them counts.
     """
     features, _ = cell_features(prepared, cells)
     before = model.latent_parts(features, PLACES).covariates_sd
@@ -273,4 +273,3 @@ def _read(path: Path, rows: slice) -> Floats:
     """Rows of a map, one after the other."""
     with opened(str(path)) as dataset:
         return dataset.read(1, window=((rows.start, rows.stop), (0, dataset.width))).ravel()
-

@@ -7,6 +7,7 @@ run, so that what the model says of a place is said of the same place.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ import geopandas as gpd
 import numpy as np
 import shapely
 
-from vbagg.errors import did_you_mean
+from vbagg.errors import DataWarning, did_you_mean
 from vbagg.geo.align import bounds_in
 from vbagg.geo.bands import kept_open
 from vbagg.geo.covariates import Covariate, File, masked_near, open_one, values_near
@@ -76,8 +77,8 @@ def prepare_ground(
         File (or GeoDataFrame) with the areas that are mapped. Default: on the grid of the run its own polygons, on
         another grid every cell that has all covariates.
     missing
-        `"nearest"` or `"drop"`: what becomes of missing covariates under polygons, see `plan_filling`. Where every cell is mapped, or some have
-        classes that the run has not, those without a covariate are left out.
+        `"nearest"` or `"drop"`: what becomes of missing covariates under polygons, see `plan_filling`. Where every cell
+        is mapped, or some have classes that the run has not, those without a covariate are left out.
     folder
         Where the aligned layers and the table of pixels are written.
     progress, client
@@ -104,6 +105,8 @@ def prepare_ground(
             shapes = _tiles(target) if is_tiled else run.polygons
         inputs = given.all_covariates(target, shapes, is_tiled)
         strange = [text for covariate in inputs if (text := strange_classes(covariate, target))]
+        for text in strange:
+            warnings.warn(text, DataWarning, stacklevel=2)
         tell("overlaying polygons")
         shapes = _plain(shapes, run)
         overlay = Overlay(shapes.to(target.crs), target).require_pairs()
@@ -262,8 +265,8 @@ def _target(run: Prepared, shapes: Polygons | None, rasters: list[Layer], grid: 
         if _part_within(bounds_in(chosen, layer.grid.crs), layer.grid.bounds) == 0:
             left, bottom, right, top = chosen.bounds
             raise ValueError(
-                f"{layer.path} must overlap the new ground, x {left:.6g} to {right:.6g} and y {bottom:.6g} to {top:.6g}; "
-                "it does not. Check its extent and CRS."
+                f"{layer.path} must overlap the new ground, x {left:.6g} to {right:.6g} and y {bottom:.6g} to "
+                f"{top:.6g}; it does not. Check its extent and CRS."
             )
     same = chosen.offset_in(own) == (0, 0) and chosen.shape == own.shape
     return own if same else replace(chosen, centre=own.middle)
@@ -287,8 +290,8 @@ def _chosen(run: Prepared, shapes: Polygons | None, rasters: list[Layer], grid: 
     for layer, part in zip(rasters, covered, strict=True):
         if 0 < part < SAME_GROUND:
             raise ValueError(
-                f"{layer.path} covers {part:.0%} of the grid of the run, so that it is not clear which ground is meant. "
-                "Name the raster whose cells are to be mapped by `--grid`, or areas by `--polygons`."
+                f"{layer.path} covers {part:.0%} of the grid of the run, so that it is not clear which ground is "
+                "meant. Name the raster whose cells are to be mapped by `--grid`, or areas by `--polygons`."
             )
     return own if any(covered) else _whole(rasters[0])
 

@@ -56,8 +56,8 @@ def predict(
 
     Returns
     -------
-    The prediction as a run: its `maps()`, `prepared()`, `pages()`, `to_xarray()`, `to_geopandas()`, and `beyond()`, which
-    tells how much of the new ground lies beyond what the training data cover.
+    The prediction as a run: its `maps()`, `prepared()`, `pages()`, `to_xarray()`, `to_geopandas()`, and `beyond()`,
+    which tells how much of the new ground lies beyond what the training data cover.
     """
     words, folder = dict(options), Path(out) / ELSEWHERE / str(options.get("name", Ground().name)) / GIVEN
     given = Given.of(_listed(words), folder)
@@ -116,12 +116,15 @@ def require_fitted(run: Run) -> None:
             reason = f"it was made by vbagg {record.version}, and this is {vbagg.__version__}"
         elif (damage := record.damage(run.folder[name])) is not None:
             reason = damage
-        elif name == "models" and (before := run.folder.record("prepared")) and record.after["prepared"] != before.digest:
+        elif (
+            name == "models" and (before := run.folder.record("prepared")) and record.after["prepared"] != before.digest
+        ):
             reason = "prepared changed after it"
         else:
             continue
         raise ValueError(
-            f"{run.folder.path} has no {name} that can be used: {reason}. Run `vbagg run --out {run.folder.path}` first."
+            f"{run.folder.path} has no {name} that can be used: {reason}. "
+            f"Run `vbagg run --out {run.folder.path}` first."
         )
 
 

@@ -164,7 +164,7 @@ def _table(beyond: Beyond) -> list[Table]:
         Table(
             ["covariate", "trained from", "to", "new from", "to", "% of cells outside", "% of marks"],
             rows,
-            "Values between which 99% of the training data lie, those of the new ground, and the share of the marked cells"
-            " that each covariate marks most. Combinations of covariates mark the rest.",
+            "Values between which 99% of the training data lie, those of the new ground, and the share of the marked"
+            " cells that each covariate marks most. Combinations of covariates mark the rest.",
         )
     ]

@@ -45,7 +45,9 @@ class Section(BaseModel):
     @classmethod
     def _can_be_written(cls, value: Any) -> Any:
         """Names of files and columns go to the system and into files, which take no other text."""
-        texts = (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+        texts = (
+            (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+        )
         for text in texts:
             if isinstance(text, str | Path) and ("\0" in str(text) or not _is_unicode(str(text))):
                 raise ValueError("text must be valid Unicode without the character NUL")
@@ -235,7 +237,6 @@ OPTIONS = sections_of(GroundSettings)
 def sections_in(settings: Settings) -> dict[str, type[Section]]:
     """Sections that these settings have."""
     return {name: section for name, section in OPTIONS.items() if hasattr(settings, name)}
-
 
 
 WORDS: dict[str, Place] = {
