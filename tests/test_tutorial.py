@@ -7,6 +7,7 @@ from pathlib import Path
 import counted_districts as counted
 import numpy as np
 import pytest
+import tiny_country as tiny
 import typer
 from affine import Affine
 from geofiles import write_raster
@@ -19,7 +20,8 @@ from vbagg.geo.prepared import Prepared
 ROOT = Path(__file__).parent.parent
 TABLES = ROOT / "docs" / "tables.md"
 GAPS = ROOT / "docs" / "gaps-and-suppressed-counts.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS]
+GROUND = ROOT / "docs" / "new-ground.md"
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, GROUND]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -96,6 +98,27 @@ def test_the_page_on_gaps_works(tmp_path, monkeypatch, capsys):
     assert main(prepare) == 0
     upper = Prepared.load(tmp_path / "mine" / "prepared").upper().dropna()
     assert upper.to_dict() == dict(zip([line[0] for line in lines[1:4]], [4, 4, 9], strict=True))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_page_on_new_ground_works(tmp_path, monkeypatch, capsys):
+    files = tiny.write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for old, new in (("height", "elevation"), ("wetness", "rain")):
+        files[old].rename(f"{new}.tif")
+    write_raster(tmp_path / "rain_2050.tif", (tiny.rasters()["wetness"] + 1.4).astype(np.float32), tiny.TRANSFORM)
+    write_raster(tmp_path / "population_2050.tif", tiny.rasters()["population"].astype(np.float32), tiny.TRANSFORM)
+    cheap = [word for name, value in tiny.CHEAP.items() for word in (f"--{name}", str(value))]
+    for name, *arguments in commands(GROUND):
+        more = [*cheap, "--skip-validation"] if name == "run" else []
+        assert main([name, *arguments, *more]) == 0, (name, arguments)
+    assert (tmp_path / "out/elsewhere/2050/maps/cases/rate_q0.05.tif").exists()
+    names: dict = {}
+    (code,) = (text for language, text in BLOCK.findall(GROUND.read_text()) if language == "python")
+    exec(code, names)
+    assert "extrapolation above 1" in capsys.readouterr().out
+    assert {"rate_mean", "extrapolation"} <= set(names["maps"])
+    assert len(names["districts"]) == 12
 
 
 @pytest.mark.slow

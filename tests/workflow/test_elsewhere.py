@@ -67,7 +67,10 @@ def test_the_command_line_and_python_say_the_same(own, capsys):
     assert "extrapolation above 1" in told.out
     assert "elsewhere/2050/report/report.html" in told.out
     assert {path: time for path, time in times(own / "out").items() if path in before} == before
-    higher = xarray.open_dataarray("higher.tif", engine="rasterio").squeeze(drop=True).load()
+    values = (tiny.rasters()["height"] + 150).astype(np.float32)
+    place = tiny.TRANSFORM
+    x, y = place.c + place.a * (np.arange(tiny.WIDTH) + 0.5), place.f + place.e * (np.arange(tiny.HEIGHT) + 0.5)
+    higher = xarray.DataArray(values, {"y": y, "x": x}, ("y", "x"), "any name").rio.write_crs(4326)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         found = geo.predict("out", covariate={"height": higher}, progress=False)

@@ -124,7 +124,7 @@ class Beyond:
         """What `to_json` wrote."""
         said = json.loads(text)
         covariates = {
-            name: CovariateBeyond(**{key: tuple(v) if isinstance(v, list) else v for key, v in one.items()})
+            name: CovariateBeyond(**(one | {"trained": tuple(one["trained"]), "new": tuple(one["new"])}))
             for name, one in said.pop("covariates").items()
         }
         return cls(**said, covariates=covariates)

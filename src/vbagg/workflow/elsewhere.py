@@ -73,7 +73,7 @@ def ground_settings(out: Path, given: Mapping[str, Mapping[str, Any]], source: s
     own = out / ELSEWHERE / str(given.get("ground", {}).get("name", Ground().name)) / SETTINGS
     if set(given.get("ground", {})) <= {"name"} and own.is_file():
         return combine(read_settings(own, GroundSettings), given, source)
-    base = read_settings(out / SETTINGS)
+    base: Settings = read_settings(out / SETTINGS)
     return combine(GroundSettings(**{name: getattr(base, name) for name in Settings.model_fields}), given, source)
 
 

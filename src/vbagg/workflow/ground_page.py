@@ -129,7 +129,12 @@ class GroundPage:
             " training data are near. They are those of the model: where covariates lie beyond the training data,"
             " nothing has shown that it holds there."
         )
-        trust = [about, *warned, *(drawn[name] for name in (BEYOND, PLACE) if name in drawn), *_table(beyond)]
+        trust: list[Any] = [
+            about,
+            *warned,
+            *(drawn[name] for name in (BEYOND, PLACE) if name in drawn),
+            *_table(beyond),
+        ]
         yield Section("How far to trust it", "trust", trust)
         yield Section("Estimates", "estimates", [drawn[name] for name in DRAWN[:2] if name in drawn])
         yield Section("Data", "data", [Finding("advice", note) for note in self.prepared.notes])
