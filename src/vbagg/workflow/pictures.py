@@ -35,6 +35,8 @@ SHORT = {
     "population": "Population",
     "area": "Area",
     "expected": "Expected by the exposure",
+    "extrapolation": "Extrapolation by covariates",
+    "extrapolation_place": "Extrapolation: the place",
 }
 
 

@@ -171,7 +171,7 @@ def _map(run: Run, folder: Path) -> None:
         keep = run.folder.kept(MAPS.name) / run.file_name(response) if len(prepared.pieces.all) > 1 else None
         shared: dict[str, Any] = {"keep": keep, "client": run.client}
         shown: dict[str, Any] = {"level": options.level, "quantiles": options.quantile, "threshold": options.threshold}
-        told = _shares(run, f"{response}: maps")
+        told = shares_of_maps(run, f"{response}: maps")
         run.tell(f"{response}: maps")
         if keep is not None:
             asked: dict[str, Any] = {"response": response, "per": per, "trials": trials}
@@ -278,7 +278,7 @@ def _by_fold(run: Run, response: str) -> Callable[[dict[str, Any]], None]:
     return report
 
 
-def _shares(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
+def shares_of_maps(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
     """Turn entries with `pieces`, or `rows`, and `of` into shares of a stage, most of which is for pieces."""
 
     def report(entry: dict[str, Any]) -> None:
