@@ -23,6 +23,7 @@ from vbagg.errors import did_you_mean
 from vbagg.geo.agreement import (
     FORMAT,
     AboutPolygons,
+    Document,
     column_kinds,
     read_document,
     require_columns,
@@ -35,11 +36,13 @@ from vbagg.geo.agreement import (
 )
 from vbagg.geo.files import appearing, one_line, output_folder
 from vbagg.geo.pieces import Pieces
+from vbagg.geo.points import Points, points_from
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.stack import Stack
 from vbagg.stored import StoredBags, read_rows
 
 DOCUMENT, PIXELS, POLYGONS, STACK = "prepared.json", "pixels.parquet", "polygons.gpkg", "stack.tif"
+POINTS = "points.parquet"
 LAYER = "polygons"
 
 
@@ -63,6 +66,8 @@ class Prepared:
         What weights are: `"population"`, `"area"`, or `"expected"` counts.
     is_spread
         Whether they are a column of the polygons, spread over the cells of each.
+    points
+        Surveys at points, None without any; see `vbagg.geo.points`.
     """
 
     polygons: Polygons
@@ -73,6 +78,7 @@ class Prepared:
     notes: tuple[str, ...]
     exposure: str
     is_spread: bool = False
+    points: Points | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_written", self.table.stat().st_mtime_ns)
@@ -174,6 +180,8 @@ class Prepared:
                 if own.resolve() != (path / name).resolve():
                     shutil.copyfile(own, files.enter_context(appearing(path / name)))
             _write_polygons(frame, polygons)
+            if self.points is not None:
+                self.points.table.to_parquet(files.enter_context(appearing(path / POINTS)), index=False)
             document.write_text(json.dumps(self._document(), indent=1))
 
     @classmethod
@@ -188,16 +196,17 @@ class Prepared:
             about = said.polygons
             frame = _read_polygons(require_kind(path / POLYGONS), about)
             polygons = Polygons(frame, about.id, about.path, about.notes, uppers=about.uppers)
-            stack = Stack.open(require_kind(path / STACK))
+            stack = require_layers(Stack.open(require_kind(path / STACK)), said.covariates, said.exposure)
             return cls(
                 polygons=require_polygons(polygons, said.responses, said.exposure, about.gaps),
-                stack=require_layers(stack, said.covariates, said.exposure),
+                stack=stack,
                 table=require_columns(require_kind(path / PIXELS), said.covariates),
                 covariates=said.covariates,
                 responses=said.responses,
                 notes=said.notes,
                 exposure=said.exposure,
                 is_spread=said.is_spread,
+                points=_read_points(path / POINTS, said, stack),
             )
         except Exception as error:  # whatever files that `save` did not write lead to
             raise _unreadable(path, error) from error
@@ -221,6 +230,7 @@ class Prepared:
                 "uppers": dict(self.polygons.uppers),
                 "gaps": {name: self.polygons.totals(name).gap_sizes for name in self.responses},
             },
+            "points": None if self.points is None else self.points.document(),
         }
 
     def _weighty(self) -> list[Any]:
@@ -230,6 +240,16 @@ class Prepared:
 
 def _unreadable(folder: Path, error: Exception) -> ValueError:
     return ValueError(f"{folder} cannot be read as prepared data: {one_line(error)}. Prepare it again.")
+
+
+def _read_points(path: Path, said: Document, stack: Stack) -> Points | None:
+    if said.points is None:
+        return None
+
+    def features_of(cells: Any) -> pd.DataFrame:
+        return pd.DataFrame(stack.at(cells, said.covariates), columns=list(said.covariates))
+
+    return points_from(require_kind(path), said.points, stack.grid, features_of)
 
 
 def _write_polygons(frame: gpd.GeoDataFrame, path: Path) -> None:
