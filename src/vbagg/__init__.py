@@ -18,6 +18,7 @@ _HOMES = {
     "Adam": "vbagg.inference",
     "Manifold": "vbagg.manifold",
     "VBAgg": "vbagg.models.vbagg",
+    "Observations": "vbagg.models.observations",
     "Constant": "vbagg.models.constant",
     "BagPixel": "vbagg.models.bagpixel",
     "Nystrom": "vbagg.models.nystrom",
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from vbagg.models.glm import BagGLM as BagGLM
     from vbagg.models.network import ManifoldNN as ManifoldNN
     from vbagg.models.nystrom import Nystrom as Nystrom
+    from vbagg.models.observations import Observations as Observations
     from vbagg.models.vbagg import VBAgg as VBAgg
 
 

@@ -33,6 +33,7 @@ from vbagg.moments import (
     stage_pixels,
     sum_tiles,
 )
+from vbagg.view import PLAIN, View
 
 Array = jax.Array
 APPROXIMATIONS = ("matched", "taylor", "bound", "montecarlo")
@@ -51,6 +52,12 @@ class Spec:
     inside: float = 1.0
     """Share of the residual's variance that is integrated inside the likelihood; the rest stays in the bound."""
     n_draws: int = 64
+    view: View = PLAIN
+    """How the outputs see the latent function."""
+
+    def own(self, p: dict[str, Any]) -> dict[str, Any]:
+        """Parameters of its likelihood, by their names there, among those of all kinds of outputs."""
+        return {name: p[self.view.prefix + name] for name in self.likelihood.priors()}
 
 
 @jax.tree_util.register_dataclass
@@ -82,16 +89,24 @@ def kl_divergence(mu: Array, factor: Array) -> Array:
     return 0.5 * (jnp.sum(factor**2) + mu @ mu - len(mu) - log_det)
 
 
-def stage(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool, known: Array | None = None) -> Staged:
+def stage(
+    spec: Spec,
+    basis: Basis,
+    chunk: Chunk,
+    collapse: bool,
+    known: Array | None = None,
+    p: dict[str, Array] | None = None,
+) -> Staged:
     """Features of a chunk for given kernel parameters, collapsed to bag sums on demand.
 
-    Those that are `known` already are taken over, for the sake of their slopes.
+    Those that are `known` already are taken over, for the sake of their slopes. A learnt slope of the view is in `p`.
     """
     moments: Pixels | Collapsed
     if collapse:
         moments = stage_collapsed(spec.feature_map, basis, chunk, quadratic=spec.link.bag_sums == "quadratic")
     else:
         moments = stage_pixels(spec.feature_map, basis, chunk, spec.approximation != "bound", known)
+        moments = spec.view.seen(moments, p or {}, spec.feature_map.own_means)
     return Staged(moments, chunk.y, chunk.facts, chunk.valid, chunk.residual_scale)
 
 

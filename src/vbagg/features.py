@@ -1,7 +1,8 @@
 """Landmark features: `f(x) = base + A(x) v + r(x)`, `v ~ N(0, I)`, `r` the Gaussian residual (MATH (2), (11)).
 
 The columns of `A` are a constant (the unknown mean), then one group per additive component of the kernel: exact
-feature columns for a linear component, none for a local one, `K_xZ L^-T` with its own landmarks for any other.
+feature columns for a linear component, none for a local one, `K_xZ L^-T` with its own landmarks for any other. Behind
+them are zeros for the means of further observations (`view.py`).
 Residuals of the components add; a local component is residual alone (MATH (15)).
 """
 
@@ -35,6 +36,8 @@ class FeatureMap:
 
     components: tuple[Kernel, ...]
     mean_sd: float
+    own_means: int = 0
+    """Weights, after all others, that are means of their own of further observations; the function has none of them."""
 
 
 @jax.tree_util.register_dataclass
@@ -152,13 +155,16 @@ def feature_parts(feature_map: FeatureMap, basis: Basis, X: Array) -> list[Array
             parts.append(component.features(params, X))
         elif component.needs_landmarks:
             parts.append(component.matrix(params, X, Z.astype(X.dtype)))
+    if feature_map.own_means:
+        parts.append(jnp.zeros((*X.shape[:-1], feature_map.own_means), X.dtype))
     return parts
 
 
 def part_inverses(feature_map: FeatureMap, basis: Basis) -> list[Array | None]:
     """Inverse factor of each of the `feature_parts`; None where its columns are those of `A`."""
     pairs = zip(feature_map.components, basis.inverse_factor, strict=True)
-    return [None, *(inverse for component, inverse in pairs if component.exact_features or component.needs_landmarks)]
+    own = [inverse for component, inverse in pairs if component.exact_features or component.needs_landmarks]
+    return [None, *own, None] if feature_map.own_means else [None, *own]
 
 
 def combine_features(feature_map: FeatureMap, basis: Basis, X: Array, v: Array) -> Array:
@@ -192,7 +198,7 @@ def carry_weights(feature_map: FeatureMap, old: Basis, new: Basis, v: np.ndarray
             values = scipy.linalg.solve_triangular(np.asarray(old.inverse_factor[i]), v[at : at + width], lower=True)
             carried.append(np.asarray(new.inverse_factor[i]) @ values)
         at += width
-    return np.concatenate(carried)
+    return np.concatenate([*carried, v[at:]])
 
 
 def residual_diagonal(feature_map: FeatureMap, basis: Basis, X: Array, A: Array) -> Array:
@@ -240,7 +246,7 @@ def leave_residual(feature_map: FeatureMap, basis: Basis) -> np.ndarray:
     """Columns (m) of `A` that belong to components that leave a residual."""
     pairs = zip(feature_map.components, basis.landmarks, strict=True)
     own = [np.full(_width(component, Z), not component.exact_features) for component, Z in pairs]
-    return np.concatenate([[False], *own])
+    return np.concatenate([[False], *own, np.zeros(feature_map.own_means, bool)])
 
 
 def _with_residual(feature_map: FeatureMap, basis: Basis, A: Array) -> Iterator[tuple[Kernel, Any, Array]]:
@@ -262,4 +268,5 @@ def _width(component: Kernel, landmarks: Any) -> int:
 
 def feature_count(landmarks: tuple[Any, ...], feature_map: FeatureMap) -> int:
     """Number of columns of `A`."""
-    return 1 + sum(_width(c, Z) for c, Z in zip(feature_map.components, landmarks, strict=True))
+    of_components = sum(_width(c, Z) for c, Z in zip(feature_map.components, landmarks, strict=True))
+    return 1 + of_components + feature_map.own_means

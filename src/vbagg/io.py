@@ -35,6 +35,7 @@ from vbagg.links import LINKS
 from vbagg.manifold import Manifold
 from vbagg.observed import Observed
 from vbagg.scaling import Scaler
+from vbagg.view import View
 
 FORMAT = "vbagg-model"
 VERSION = 2
@@ -54,6 +55,7 @@ PARTS = {
     "Fitted": "vbagg.models.fitted",
     "Member": "vbagg.models.predicted",
     "Frame": "vbagg.models.frame",
+    "FittedObservations": "vbagg.models.observations",
     "PointFitted": "vbagg.models.point",
     "LandmarkFunction": "vbagg.models.functions",
     "Network": "vbagg.models.functions",
@@ -68,7 +70,7 @@ CLASSES: dict[str, type] = {
         *(type(link) for link in LINKS.values()),
         *INFERENCES.values(),
         *(Landmarks, Prior, Scaler, GeodesicChart, FeatureMap, Spec, Parameters, Gaussian, Observed, Status, Manifold),
-        *(Censored, Terms),
+        *(Censored, Terms, View),
     )
 }
 """Other dataclasses that may stand in a file. Each is stored as its fields."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import jax
 import jax.numpy as jnp
@@ -71,12 +72,19 @@ def default_priors(likelihood: str | Likelihood, link: str) -> dict[str, Prior]:
 
 
 def make_log_prior(
-    components: tuple[Kernel, ...], priors: str | Mapping[str, Prior] | None, likelihood: Likelihood, link: Link
+    components: tuple[Kernel, ...],
+    priors: str | Mapping[str, Prior] | None,
+    likelihood: Likelihood,
+    link: Link,
+    further: Mapping[str, Prior] = MappingProxyType({}),
 ) -> LogPrior:
-    """Log prior from `"default"`, None, or a mapping that replaces some of the defaults (None drops one)."""
+    """Log prior from `"default"`, None, or a mapping that replaces some of the defaults (None drops one).
+
+    `further` are the defaults of parameters of other kinds of outputs.
+    """
     if priors is None:
         return LogPrior(components)
-    known = default_priors(likelihood, link.name)
+    known = default_priors(likelihood, link.name) | dict(further)
     if priors != "default":
         if isinstance(priors, str) or not isinstance(priors, Mapping):
             raise ValueError(f"`priors` must be 'default', None or a mapping of names to Prior; got {priors!r}.")

@@ -46,6 +46,8 @@ class Traits:
     """Of features: one of `PRECISIONS`."""
     early_stop: bool = False
     """Whether `Task.stopper` is of use."""
+    several_kinds: bool = False
+    """Whether there may be further kinds of outputs beside those of the model."""
     averaged: bool = True
     """Whether parameters are averaged over around what it finds."""
 

@@ -85,7 +85,7 @@ class Newton(Inference):
     @property
     def traits(self) -> Traits:
         """As its options say."""
-        return Traits(representatives=self.representatives, precision=self.precision)
+        return Traits(representatives=self.representatives, precision=self.precision, several_kinds=True)
 
     def run(self, task: Task) -> Fit:
         """Fit from each promising start and keep the best."""

@@ -50,10 +50,10 @@ def _summed(function: Callable[[Any], tuple[Any, Any]], bags: Any, pieces: int) 
 
 
 @jit(static_argnames=("spec", "collapse"))
-def compiled_stage(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool) -> Staged:
+def compiled_stage(spec: Spec, basis: Basis, chunk: Chunk, collapse: bool, p: dict[str, Any] | None = None) -> Staged:
     """`stage`, compiled."""
     pieces = _pieces(chunk, feature_count(basis.landmarks, spec.feature_map))
-    return _summed(lambda piece: (None, stage(spec, basis, piece, collapse)), chunk, pieces)[1]
+    return _summed(lambda piece: (None, stage(spec, basis, piece, collapse, p=p)), chunk, pieces)[1]
 
 
 @jit(static_argnames="spec")
@@ -64,7 +64,7 @@ def terms_and_slopes(
 
     def value(mu: Array, factor: Array, latent: Latent | None, staged: Staged) -> tuple[Array, Array]:
         within = staged if latent is None else replace(staged, moments=replace(staged.moments, latent=latent))
-        terms = staged.valid * expected_log_prob(spec, p, within, mu, factor)
+        terms = staged.valid * expected_log_prob(spec, spec.own(p), within, mu, factor)
         return jnp.sum(terms), terms
 
     def slopes(staged: Staged) -> tuple[tuple[Any, ...], Array]:
@@ -78,6 +78,7 @@ def terms_and_slopes(
 @jit(static_argnames="spec")
 def spreads(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array) -> Array:
     """Sd of each total's residual and of its output's noise (b, 2), relative to the total."""
+    p = spec.own(p)
     M, _, s = total_moments(spec.link, staged, mu, factor)
     scale = spec.likelihood.mean(M, staged.facts, p)
     slope = scale / M
@@ -88,12 +89,13 @@ def spreads(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Ar
 @jit(static_argnames="spec")
 def value(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array) -> Array:
     """The data term."""
-    return data_term(spec, p, staged, mu, factor)
+    return data_term(spec, spec.own(p), staged, mu, factor)
 
 
 @jit(static_argnames="spec")
 def gauss_newton(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> tuple[Array, Array, Array]:
     """Log density of the outputs given the weights, its slope, and the Fisher information."""
+    p = spec.own(p)
 
     def log_prob(v: Array) -> tuple[Array, tuple[Array, Array]]:
         T, spread = _given_weights(spec, staged, v)
@@ -106,7 +108,7 @@ def gauss_newton(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> tu
 @jit(static_argnames="spec")
 def information(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> Array:
     """The Fisher information alone."""
-    return _fisher_information(spec, p, staged, mu, *_given_weights(spec, staged, mu))
+    return _fisher_information(spec, spec.own(p), staged, mu, *_given_weights(spec, staged, mu))
 
 
 def _given_weights(spec: Spec, staged: Staged, v: Array) -> tuple[Array, Array]:
@@ -131,7 +133,7 @@ def basis_slopes(
     # one pass: summing over individuals directly is cheaper than differentiating bag sums
     def slopes(piece: tuple[Chunk, Array | None]) -> tuple[Basis, dict[str, Array]]:
         def value(basis: Basis, p: dict[str, Any]) -> Array:
-            return data_term(spec, p, stage(spec, basis, piece[0], False, piece[1]), mu, factor)
+            return data_term(spec, spec.own(p), stage(spec, basis, piece[0], False, piece[1], p), mu, factor)
 
         return jax.grad(value, argnums=(0, 1))(basis, p)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -60,8 +61,7 @@ class Problem:
     ) -> None:
         self.spec, self.sums, self.division, self.n_features, self.single = spec, sums, division, n_features, single
         self.n_bags = sum(map(len, division.positions))
-        # rounding of float32 sums over individuals, in nats
-        self.noise = 1e-10 * size
+        self.size = size
         self.rough: Problem | None = None
         """The same bags with fewer individuals, where parameters may be searched for."""
         self.evaluations = 0
@@ -76,6 +76,40 @@ class Problem:
         single = chunks[0].X.dtype == np.float32
         sums = Here([Sums(spec, chunks, n_features, memory)])
         return cls(spec, sums, Division.whole(n_bags), n_features, size, single)
+
+    @classmethod
+    def joined(cls, problems: Sequence[Problem]) -> Problem:
+        """Bags of several kinds of outputs, those of the model's own first; more than one kind are in this process."""
+        first, *others = problems
+        if not others:
+            return first
+        starts = np.cumsum([0, *(own.n_bags for own in problems)])
+        positions = [at + start for own, start in zip(problems, starts, strict=False) for at in own.division.positions]
+        sums = Here([part for own in problems for part in own._here])
+        size = sum(own.size for own in problems)
+        return cls(first.spec, sums, Division(tuple(positions)), first.n_features, size, first.single)
+
+    def bare(self) -> Problem:
+        """The same without what was staged, or made ready for a search."""
+        sums = Here([Sums(own.spec, own.chunks, own.n_features, own.memory) for own in self._here])
+        return Problem(self.spec, sums, self.division, self.n_features, self.size, self.single)
+
+    def by_draws(self, n_draws: int) -> Problem:
+        """The same in double precision, with expectations from so many fixed draws where they are not exact."""
+
+        def drawn(own: Sums) -> Sums:
+            exact = own.spec.likelihood.exact
+            spec = own.spec if exact else replace(own.spec, approximation="montecarlo", n_draws=n_draws)
+            chunks = [replace(chunk, X=np.asarray(chunk.X, np.float64)) for chunk in own.chunks]
+            return Sums(spec, chunks, own.n_features, 0.0)
+
+        sums = [drawn(own) for own in self._here]
+        return Problem(sums[0].spec, Here(sums), self.division, self.n_features, self.size)
+
+    @property
+    def noise(self) -> float:
+        """Rounding of float32 sums over individuals, in nats."""
+        return 1e-10 * self.size
 
     def represent(self, numbers: Numbers, build: Callable[[np.ndarray], Problem], first: Problem) -> None:
         """Let parameters be searched for with fewer individuals: `first`, or those that `build` makes of numbers."""
@@ -106,9 +140,13 @@ class Problem:
     @property
     def chunks(self) -> list[Chunk]:
         """Of all bags, where they are in this process."""
+        return [chunk for own in self._here for chunk in own.chunks]
+
+    @property
+    def _here(self) -> list[Sums]:
         if not isinstance(self.sums, Here):
             raise ValueError("inference 'adam' needs all individuals in one process; 'newton' works with `client`.")
-        return [chunk for own in self.sums.objects for chunk in own.chunks]
+        return self.sums.objects
 
     @property
     def parts(self) -> list[Problem]:

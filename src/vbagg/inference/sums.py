@@ -73,7 +73,7 @@ class Sums:
         self.forget()
 
     def _worth_collapsing(self, chunk: Chunk) -> bool:
-        if self.spec.approximation not in ("matched", "taylor"):
+        if self.spec.approximation not in ("matched", "taylor") or not self.spec.view.is_plain:
             return False
         if self.spec.link.bag_sums == "linear":
             return True
@@ -169,8 +169,9 @@ class Sums:
         return summed(slopes(chunk, self._features(setting, i)) for i, chunk in enumerate(self.chunks))
 
     def _features(self, setting: Setting, index: int) -> Any:
-        """Features of a chunk, kept or not: slopes do not depend on the memory; None where bags are sums."""
-        return None if self.collapse[index] else self._staged(setting, index).moments.A
+        """Features of a chunk, kept or not: slopes do not depend on the memory; None where these are not staged."""
+        known = self.spec.view.is_plain and not self.collapse[index]
+        return self._staged(setting, index).moments.A if known else None
 
     def _given_weights(self, setting: Setting, function: Any, v: np.ndarray) -> Exact:
         p = setting.parameters.likelihood
@@ -205,8 +206,9 @@ class Sums:
         if index in self._kept:
             return self._kept[index]
         chunk, collapse = self.chunks[index], self.collapse[index]
+        p = None if self.spec.view.is_plain else setting.parameters.likelihood
         with self._staging:  # one at a time: what is needed meanwhile takes more room than the result
-            staged = jax.block_until_ready(passes.compiled_stage(self.spec, setting.basis, chunk, collapse))
+            staged = jax.block_until_ready(passes.compiled_stage(self.spec, setting.basis, chunk, collapse, p))
             size = sum(leaf.nbytes for leaf in jax.tree.leaves(staged))
             if self._bytes + size <= self.memory and size <= headroom():
                 self._kept[index] = staged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,11 @@ class Frame:
         rate_scale, base = link.units(y, exposure)
         outline = portions.outline
         return cls(link, Scaler.fit(portions), rate_scale, base, outline.feature_names, outline.named)
+
+    def beside(self, y: np.ndarray, link: Link, exposure: np.ndarray) -> Frame:
+        """Units of further outputs, with a rate and a link of their own, of individuals in the same standard units."""
+        rate_scale, base = link.units(y, exposure)
+        return replace(self, link=link, rate_scale=rate_scale, base=base)
 
     @property
     def column_names(self) -> tuple[str, ...]:

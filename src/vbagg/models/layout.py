@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,10 +71,13 @@ class Layout:
         single = single_precision(traits.precision, approximation, most(few), sizes, n_columns)
         return cls(n_columns, mode, not traits.any_batch, single, few, memory, random_state)
 
-    def problem(self, spec: Spec, data: TrainingData, landmarks: tuple[Any, ...]) -> Problem:
-        """The problem of a fit, with representatives of the bags where a search would gain by them."""
-        build = _Build(self, spec, data)
-        sizes, number = data.outline.sizes, most(self.representatives)
+    def problem(self, kinds: Sequence[tuple[Spec, TrainingData]]) -> Problem:
+        """The problem of a fit to one or more kinds of outputs.
+
+        It has representatives of the bags where a search would gain by them.
+        """
+        build = _Builds(tuple(_Build(self, spec, data) for spec, data in kinds))
+        sizes, number = build.sizes, most(self.representatives)
         if number is None or not self._worth_representing(sizes, number):
             return build.all(PASSES_OF_A_SEARCH)
         problem = build.all(PASSES)
@@ -100,8 +103,30 @@ class Layout:
 
 
 @dataclass(frozen=True)
+class _Builds:
+    """Problems of one fit, to all kinds of outputs."""
+
+    kinds: tuple[_Build, ...]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Individuals of each bag, one kind after the other."""
+        return np.concatenate([own.data.outline.sizes for own in self.kinds])
+
+    def all(self, passes: int) -> Problem:
+        """With all individuals."""
+        return Problem.joined([own.all(passes) for own in self.kinds])
+
+    def few(self, number: np.ndarray | None) -> Problem:
+        """With so many (b) representatives of each bag, or as many as it seems to need."""
+        ends = np.cumsum([len(own.data.outline) for own in self.kinds])[:-1]
+        numbers = [None] * len(self.kinds) if number is None else np.split(number, ends)
+        return Problem.joined([own.few(few) for own, few in zip(self.kinds, numbers, strict=True)])
+
+
+@dataclass(frozen=True)
 class _Build:
-    """Problems of one fit. Their chunks are those of one process, however the data are divided."""
+    """Problems with one kind of outputs. Their chunks are those of one process, however the data are divided."""
 
     layout: Layout
     spec: Spec

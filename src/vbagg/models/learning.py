@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import numpy as np
 
-from vbagg.chunks import Chunk
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import feature_count
 from vbagg.held import Here
-from vbagg.inference import Fit, Inference, Task, Validator, average
+from vbagg.inference import Fit, Inference, Problem, Task, Validator, average
 from vbagg.kernels import Kernel, Prior
 from vbagg.likelihoods.base import Likelihood
 from vbagg.links import Link
@@ -20,6 +20,7 @@ from vbagg.models import setup
 from vbagg.models.fitted import Fitted
 from vbagg.models.layout import Layout
 from vbagg.models.notes import notes_on_data
+from vbagg.models.observations import FittedObservations, Observations, kinds_of, number_of_means
 from vbagg.models.predicted import Member
 from vbagg.models.setup import TrainingData
 from vbagg.priors import make_log_prior
@@ -50,23 +51,30 @@ class Learnt:
 
     fitted: Fitted
     fit: Fit
-    chunks: list[Chunk] | None
-    """None where they are on workers."""
+    problem: Problem | None
+    """None where its arrays are on workers."""
+    observations: tuple[FittedObservations, ...] = ()
+    """What was learnt of further kinds of outputs."""
 
 
 class Learning:
     """One fit: the model of these data, its arrays, and where a search may begin."""
 
-    def __init__(self, choices: Choices, data: TrainingData) -> None:
+    def __init__(self, choices: Choices, data: TrainingData, also: Sequence[Observations] = ()) -> None:
         likelihood, outline = data.likelihood, data.outline
         kernel = choices.kernel or setup.default_kernel(outline, with_individual_effect=likelihood.individual_effect)
         components, learn_landmarks = setup.resolve_components(kernel, choices.landmarks, outline)
         self.components, data = setup.on_surfaces(components, data, choices.random_state)
         self.choices, self.data = choices, data
-        self.spec: Spec = setup.make_spec(self.components, likelihood, choices.link, choices.approximation)
-        self.log_prior = make_log_prior(self.components, choices.priors, likelihood, choices.link)
+        own_means = number_of_means(also)
+        self.spec: Spec = setup.make_spec(self.components, likelihood, choices.link, choices.approximation, own_means)
+        self.kinds = kinds_of(also, self.spec, choices.likelihood, data.frame)
+        further = {name: prior for kind in self.kinds for name, prior in kind.priors().items()}
+        self.log_prior = make_log_prior(self.components, choices.priors, likelihood, choices.link, further)
         seed, scaler = choices.random_state, data.frame.scaler
-        self.start: Parameters = setup.start_parameters(self.spec, choices.landmarks, data.portions, scaler, seed)
+        start: Parameters = setup.start_parameters(self.spec, choices.landmarks, data.portions, scaler, seed)
+        medians = {name: np.log(prior.median) for name, prior in further.items()}
+        self.start = replace(start, likelihood=start.likelihood | medians)
         self.trainable = setup.trainable(self.components, self.start, learn_landmarks)
         self.layout = Layout.of(
             choices.inference.traits,
@@ -80,19 +88,23 @@ class Learning:
 
     def run(self, report: Report, validation: Any, early_stop: Any) -> Learnt:
         """Learn, average over parameters where that is asked for, and say what a user should know."""
-        starts = setup.starting_points(self.start, self.components)
+        starts = setup.starting_points(self.start, self.components, self.spec.likelihood.priors())
         validator, stopper = self._scorer(validation, "validation"), self._scorer(early_stop, "early_stop")
-        problem = self.layout.problem(self.spec, self.data, self.start.landmarks)
+        problem = self.layout.problem([(self.spec, self.data), *((kind.spec, kind.data) for kind in self.kinds)])
         louder = setup.louder(self.start, self.components, self.choices.link)
         task = Task(problem, starts, self.trainable, louder, self.log_prior, report, validator, stopper)
         fit = self.choices.inference.run(task)
         members, fit, note = self._averaged(task, fit)
         residual_sd, noise_sd = fit.spreads or problem.at(fit.parameters, fit.jitter).spreads(fit.posterior)
-        learnt = self.spec.likelihood.in_users_units(fit.parameters.likelihood, 1.0)
+        learnt = self.spec.likelihood.in_users_units(self.spec.own(fit.parameters.likelihood), 1.0)
         on_data = notes_on_data(self.spec.likelihood, self.components, self.data.outline, self.data.y, learnt)
-        notes = (*self.data.notes, *on_data, *note)
+        observations = tuple(FittedObservations.of(kind, fit) for kind in self.kinds)
+        on_kinds = (f"Learnt also from {own.name!r}: {own}." for own in observations)
+        of_kinds = (f"Observations {kind.name!r}: {text}" for kind in self.kinds for text in kind.data.notes)
+        notes = (*self.data.notes, *on_data, *on_kinds, *of_kinds, *note)
         fit = replace(fit, status=replace(fit.status, notes=notes, residual_sd=residual_sd, noise_sd=noise_sd))
-        return Learnt(self._fitted(fit, members), fit, problem.chunks if isinstance(problem.sums, Here) else None)
+        own = problem.bare() if isinstance(problem.sums, Here) else None
+        return Learnt(self._fitted(fit, members), fit, own, observations)
 
     def _averaged(self, task: Task, fit: Fit) -> tuple[Sequence[tuple[float, Fit]], Fit, tuple[str, ...]]:
         """Members of the average, the fit with what its status says of them, and a note where there are none."""
@@ -109,7 +121,8 @@ class Learning:
 
     def _fitted(self, fit: Fit, members: Sequence[tuple[float, Fit]] = ()) -> Fitted:
         def member(weight: float, fit: Fit) -> Member:
-            return Member(weight, self.spec, fit.parameters, fit.posterior, fit.jitter, self.layout.single)
+            parameters = replace(fit.parameters, likelihood=self.spec.own(fit.parameters.likelihood))
+            return Member(weight, self.spec, parameters, fit.posterior, fit.jitter, self.layout.single)
 
         optimum, data, layout = member(1.0, fit), self.data, self.layout
         built = tuple(member(weight, fit) for weight, fit in members) or (optimum,)
@@ -121,10 +134,17 @@ class Learning:
 
 
 def learn(
-    choices: Choices, data: TrainingData, report: Report, validation: Any = None, early_stop: Any = None
+    choices: Choices,
+    data: TrainingData,
+    report: Report,
+    validation: Any = None,
+    early_stop: Any = None,
+    also: Sequence[Observations] = (),
 ) -> Learnt:
-    """Fit a model to data; `validation` and `early_stop` are held-out `(bags, y)`."""
+    """Fit a model to data, and to what is `also` given; `validation` and `early_stop` are held-out `(bags, y)`."""
     if early_stop is not None and not choices.inference.traits.early_stop:
         raise ValueError("`early_stop` goes with inference 'adam'; 'newton' runs until it converges.")
+    if also and not choices.inference.traits.several_kinds:
+        raise ValueError("`also` goes with inference 'newton'; this one learns from outputs of one kind.")
     with jax.enable_x64(True), one_blas_thread():
-        return Learning(choices, data).run(report, validation, early_stop)
+        return Learning(choices, data, also).run(report, validation, early_stop)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from vbagg.likelihoods.censored import censored
 from vbagg.links import Link
 from vbagg.models.base import FittedState
 from vbagg.models.frame import Frame, check_is_bags, drop_inert, observed_bags
-from vbagg.models.outputs import FEWEST, given_outputs
+from vbagg.models.outputs import FEWEST, GivenOutputs, given_outputs
 from vbagg.observed import Observed
 from vbagg.portions import Outline, Portions, Sample
 from vbagg.scaling import Scaler
@@ -110,9 +110,28 @@ def training_data(
     outputs.require(FEWEST)
     portions = _observed_portions(bags, offset, outputs.seen, client)
     known = outputs.observed()
-    outline = portions.outline
-    frame = Frame.fit(portions, known.typical, link, likelihood.exposure(outline, known.trials))
-    facts = likelihood.facts(outline, known.trials, frame.rate_scale)
+    frame = Frame.fit(portions, known.typical, link, likelihood.exposure(portions.outline, known.trials))
+    return _in_units(frame, portions, outputs, likelihood)
+
+
+def further_data(
+    bags: Bags, y: Any, trials: Any, offset: Any, upper: Any, likelihood: Likelihood, link: Link | None, frame: Frame
+) -> TrainingData:
+    """Check further outputs of a fit, which see the function of its `frame`: in the same units if `link` is None."""
+    frame.check_bags(bags)
+    outputs = given_outputs(bags, y, trials, likelihood, upper)
+    outputs.require(1)
+    portions = _observed_portions(bags, offset, outputs.seen, None)
+    if link is not None:
+        known = outputs.observed()
+        frame = frame.beside(known.typical, link, likelihood.exposure(portions.outline, known.trials))
+    return _in_units(frame, portions, outputs, likelihood)
+
+
+def _in_units(frame: Frame, portions: Portions, outputs: GivenOutputs, likelihood: Likelihood) -> TrainingData:
+    """Outputs that were observed, with what the likelihood must know of their bags."""
+    known = outputs.observed()
+    facts = likelihood.facts(portions.outline, known.trials, frame.rate_scale)
     of_data, bounds = censored(likelihood, known.y, known.upper, known.labels, facts)
     return TrainingData(
         portions, known.typical, known.trials, of_data, facts | bounds, bounds, frame, outputs.seen, outputs.notes
@@ -274,8 +293,8 @@ def _medoids(bags: Bags, scaler: Scaler, columns: list[int]) -> np.ndarray:
     return representatives(scaler.forward(bags.X)[:, columns], bags.weight, bags.bag)
 
 
-def starting_points(start: Parameters, components: Sequence[Kernel]) -> list[Parameters]:
-    """The start, starts with longer and shorter length-scales, and where noise is learnt one with little of it.
+def starting_points(start: Parameters, components: Sequence[Kernel], noise: Collection[str]) -> list[Parameters]:
+    """The start, starts with longer and shorter length-scales, and where `noise` is learnt one with little of it.
 
     The last is the other explanation of totals that vary much: not noise, but a function that varies over short
     distances.
@@ -291,9 +310,9 @@ def starting_points(start: Parameters, components: Sequence[Kernel]) -> list[Par
         return replace(start, kernel=kept)
 
     ladder = [start, stretched(2.0), stretched(0.5)]
-    if not start.likelihood:
+    if not noise:
         return ladder
-    little = {name: value - np.log(LITTLE_NOISE) for name, value in start.likelihood.items()}
+    little = {name: value - np.log(LITTLE_NOISE) * (name in noise) for name, value in start.likelihood.items()}
     return [*ladder, replace(stretched(SHORT), likelihood=little)]
 
 
@@ -330,8 +349,10 @@ def joint_components(components: Sequence[Kernel]) -> tuple[Kernel, ...]:
     return (*without, kernels.Sum(tuple(rest)) if len(rest) > 1 else rest[0]) if rest else tuple(without)
 
 
-def make_spec(components: tuple[Kernel, ...], likelihood: Likelihood, link: Link, approximation: str) -> Spec:
+def make_spec(
+    components: tuple[Kernel, ...], likelihood: Likelihood, link: Link, approximation: str, own_means: int = 0
+) -> Spec:
     """Static description of the model; the Normal's expectation is exact under every approximation."""
     approximation = "matched" if likelihood.exact else approximation
     likelihood.check_approximation(approximation)
-    return Spec(FeatureMap(components, link.mean_sd), likelihood, link, approximation)
+    return Spec(FeatureMap(components, link.mean_sd, own_means), likelihood, link, approximation)

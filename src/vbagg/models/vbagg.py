@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from html import escape
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -16,7 +15,7 @@ from vbagg import kernels
 from vbagg.bags import Bags
 from vbagg.elbo import APPROXIMATIONS
 from vbagg.errors import ConvergenceWarning, unknown_name
-from vbagg.inference import Problem, get_inference
+from vbagg.inference import get_inference
 from vbagg.kernels import Kernel, Prior
 from vbagg.laws import Law
 from vbagg.likelihoods import get_likelihood
@@ -27,6 +26,7 @@ from vbagg.models.areas import AreaSums
 from vbagg.models.base import BagModel
 from vbagg.models.fitted import Fitted
 from vbagg.models.learning import Choices, Learnt, learn
+from vbagg.models.observations import FittedObservations, Observations, check_also
 from vbagg.models.predicted import Member
 from vbagg.posterior import Posterior
 from vbagg.progress import Report, reporting
@@ -82,6 +82,8 @@ class VBAgg(BagModel):
     _training: Learnt | None
     _elbo_mc: float | None
     _not_stored: ClassVar[tuple[str, ...]] = ("_training",)
+    observations_: tuple[FittedObservations, ...] = ()
+    """What was learnt of `also`."""
 
     def __init__(
         self,
@@ -113,6 +115,7 @@ class VBAgg(BagModel):
         early_stop: tuple[Bags, Any] | None = None,
         client: Any = None,
         upper: Any = None,
+        also: Sequence[Observations] | Observations | None = None,
     ) -> Self:
         """Learn from bag outputs.
 
@@ -140,14 +143,20 @@ class VBAgg(BagModel):
             Where outputs are known within bounds only, the largest that is possible (`inf` for none), `y` being the
             least: of suppressed counts below five 0 and 4. NaN, or the same as `y`, where `y` is the output. An array
             or a Series, as `y`. Counts inside an interval, or below one without an upper end, are 512 at most.
+        also
+            `vbagg.Observations` of further bags, perhaps with a likelihood of their own, that depend on the same
+            latent function: survey points, for example. `observations_` says what was learnt of them.
         """
-        choices = self._choices()
+        choices, further = self._choices(), check_also(also)
+        if further and client is not None:
+            raise ValueError("`also` goes with a fit in one process; leave out `client`.")
         data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link, client, upper)
         with reporting(progress, "vbagg") as report:
-            learnt = learn(choices, data, report, validation, early_stop)
+            learnt = learn(choices, data, report, validation, early_stop, further)
         fit = learnt.fit
         self._fitted, self._training, self._elbo_mc = learnt.fitted, learnt, None
         self.elbo_, self.status_, self.history_ = fit.elbo, fit.status, fit.history
+        self.observations_ = learnt.observations
         if not fit.status.converged:
             warnings.warn(fit.status.message, ConvergenceWarning, stacklevel=2)
         return self
@@ -279,6 +288,7 @@ class VBAgg(BagModel):
             ("link", fitted.spec.link.name),
             ("kernel", kernels.summary(self.kernel_, fitted.frame.column_names)),
             ("predictions", f"from {values}"),
+            *((f"also {own.name}", str(own)) for own in self.observations_),
             ("status", " ".join([status.message, *status.notes])),
         ]
 
@@ -287,17 +297,14 @@ class VBAgg(BagModel):
         """ELBO of the fit by Monte Carlo with a control variate (512 fixed draws); comparable between models."""
         self._checked()
         if self._elbo_mc is None:
-            if self._training is None or self._training.chunks is None:
+            if self._training is None or self._training.problem is None:
                 raise AttributeError(
                     "elbo_mc_ needs the training data in this process, which a model from a file or from workers"
                     " does not hold."
                 )
-            best, training, spec = self._training.fit, self._training.chunks, self._best.spec
-            if not spec.likelihood.exact:
-                spec = replace(spec, approximation="montecarlo", n_draws=512)
+            best = self._training.fit
             with jax.enable_x64(True):
-                chunks = [replace(chunk, X=np.asarray(chunk.X, np.float64)) for chunk in training]
-                problem = Problem.here(spec, chunks, best.parameters.landmarks, 0.0)
+                problem = self._training.problem.by_draws(512)
                 self._elbo_mc = problem.at(best.parameters, best.jitter).elbo(best.q)
         return self._elbo_mc
 
