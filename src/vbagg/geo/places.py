@@ -92,16 +92,21 @@ class Places:
 
     def on(self, grid: Grid, exchanged: bool = False) -> NDArray[np.int64]:
         """Number of the cell that each place lies in, `OFF` where there is none; with x and y exchanged if asked."""
-        x, y = self._at(grid.crs, exchanged)
-        if is_geographic(grid.crs):
-            left, _, right, _ = grid.bounds
-            x = near(x, (left + right) / 2, grid.crs)
-        column, row = grid.positions(np.nan_to_num(x, posinf=np.nan), np.nan_to_num(y, posinf=np.nan))
+        x, y = self.at_grid(grid, exchanged)
+        column, row = grid.positions(x, y)
         with np.errstate(invalid="ignore"):
             inside = (column >= 0) & (column < grid.width) & (row >= 0) & (row < grid.height)
         cell = np.full(len(x), OFF, dtype=np.int64)
         cell[inside] = np.floor(row[inside]).astype(np.int64) * grid.width + np.floor(column[inside]).astype(np.int64)
         return cell
+
+    def at_grid(self, grid: Grid, exchanged: bool = False) -> tuple[Floats, Floats]:
+        """Coordinates in a grid's CRS, and in its range of longitudes, NaN where a row has no place there."""
+        x, y = self._at(grid.crs, exchanged)
+        if is_geographic(grid.crs):
+            left, _, right, _ = grid.bounds
+            x = near(x, (left + right) / 2, grid.crs)
+        return x, y
 
     def degrees(self) -> tuple[Floats, Floats]:
         """Longitudes and latitudes, NaN where a row has no place."""

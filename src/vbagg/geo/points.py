@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,13 +16,66 @@ from vbagg.bags import Bags
 from vbagg.geo.grid import Grid, is_geographic, transformer
 from vbagg.geo.longitudes import near
 from vbagg.geo.places import DEGREES
+from vbagg.likelihoods import get_likelihood
 
+SAME, LEARNT = "same", "learnt"
+"""Words for the polygons' likelihood, and for a slope that is learnt."""
 TRIALS, PEOPLE = "trials", "people"
 """What the size of a survey can be: how many were examined, or among how many cases were counted."""
 COLUMNS = ("point", "longitude", "latitude", "cell", "found", "size")
 NUMBERS = ("longitude", "latitude", "found", "size")
 SPARE = 0.01
 """Part of a cell by which rounding may move a point out of its cell."""
+
+
+class ObservedAs(NamedTuple):
+    """How a model sees points: by a likelihood of their own, None for that of the polygons, and the slope."""
+
+    likelihood: str | None
+    slope: float | str
+
+
+def observed_as(
+    sized_by: str | None, model_likelihood: str, likelihood: str | None, slope: float | str, exposure: str
+) -> ObservedAs:
+    """How points are seen: as asked for, or else by what their size is; ValueError for what does not go together.
+
+    Parameters
+    ----------
+    sized_by
+        `"trials"`, `"people"` or None; see `Points`.
+    model_likelihood, exposure
+        Of the polygons: the name of the likelihood, and what weights are.
+    likelihood, slope
+        As asked for: `"same"`, a name, or None; and a number, such as `"1"`, or `"learnt"`.
+    """
+    if likelihood is None and sized_by is None:
+        raise ValueError(
+            "Points need the number examined or their people: name the column by `--point-trials` or `--point-people`; "
+            "or name a likelihood that needs neither by `--point-likelihood`."
+        )
+    own = likelihood or ("binomial" if sized_by == TRIALS else SAME)
+    needs_trials = get_likelihood(model_likelihood if own == SAME else own).needs_trials
+    if needs_trials != (sized_by == TRIALS):
+        which = f"that of the polygons, {model_likelihood!r}," if own == SAME else repr(own)
+        remedy = "Name the column by `--point-trials`" if needs_trials else "Leave out `--point-trials`"
+        raise ValueError(
+            f"The likelihood of points, {which} {'needs' if needs_trials else 'knows no'} numbers examined. {remedy}, "
+            "or choose another by `--point-likelihood`."
+        )
+    number = slope if slope == LEARNT else float(slope)
+    if own != SAME:
+        return ObservedAs(own, number)
+    if number != 1:
+        raise ValueError(
+            "`point_slope` goes with a likelihood of the points' own: rates of points with the polygons' likelihood "
+            "are the polygons' rates. Leave it out, or name a likelihood by `--point-likelihood`."
+        )
+    if not needs_trials and (sized_by is None or exposure == "area"):
+        why = "polygons without people have rates per square kilometre" if sized_by else "rates are relative to people"
+        remedy = "Name another by `--point-likelihood`" if sized_by else "Name their column by `--point-people`"
+        raise ValueError(f"Points cannot share the likelihood of polygons: {why}. {remedy}.")
+    return ObservedAs(None, 1.0)
 
 
 class AboutPoints(BaseModel):

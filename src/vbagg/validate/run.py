@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from vbagg.likelihoods import get_likelihood
 from vbagg.models.constant import Constant
 from vbagg.models.frame import check_is_bags
 from vbagg.models.glm import BagGLM
+from vbagg.models.observations import Observations, check_also
 from vbagg.models.outputs import FEWEST, GivenOutputs, aligned_outputs, given_outputs
 from vbagg.progress import Report, reporting
 from vbagg.stored import DistantBags
@@ -61,6 +62,7 @@ def cross_validate(
     keep: str | os.PathLike[str] | None = None,
     client: Any = None,
     upper: Any = None,
+    also: Mapping[str, Any] | None = None,
 ) -> Validation:
     """Predict every bag by models that were fitted without its fold.
 
@@ -94,6 +96,8 @@ def cross_validate(
         process, all of them one fold after another.
     upper
         Refused: scores compare predictions with outputs, which bounds are not.
+    also
+        By name of a model, the `vbagg.Observations` that each of its fits learns from too; they are in no fold.
 
     Returns
     -------
@@ -105,7 +109,7 @@ def cross_validate(
             "`upper` does not go with `cross_validate`, whose scores need the outputs themselves. Fit folds of your"
             " own, and take `model.score(bags, y, upper=upper)`; or give NaN for outputs that are hidden."
         )
-    task = _check(models, baselines, bags, y, folds, trials, offset, client)
+    task = _check(models, baselines, bags, y, folds, trials, offset, client, also)
     names, results = fold_names(task.folds), dict[Any, FoldResult]()
     kept = None if keep is None else KeptFolds(Path(keep))
     rests_on = "" if kept is None else task.digest()
@@ -184,6 +188,8 @@ class Task:
     """Where the individuals are; then `bags` has one for each bag, its mean."""
     marks: NDArray[np.uint64] | None = None
     """Numbers that depend on all individuals of each bag."""
+    further: Mapping[str, tuple[Observations, ...]] = field(default_factory=dict)
+    """What models learn from besides, by their names."""
 
     def run(self, fold: Any, report: Report, done: int, of: int) -> FoldResult:
         """All models on one fold."""
@@ -197,7 +203,7 @@ class Task:
             started = time.perf_counter()
             try:
                 with _convergence_noted(f"{name}, fold {fold}", notes):
-                    scores = self._scores(model, test)
+                    scores = self._scores(name, model, test)
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
                 failures.append({"fold": fold, "model": name, "bags": int(test.sum()), "reason": reason})
@@ -231,13 +237,18 @@ class Task:
         ):
             found.update(_content(values).encode())
         found.update(f"{_content(self.trials)} {_content(self.offset)}".encode())
+        for name, several in self.further.items():
+            for one in several:
+                found.update(f"{name} {[_content(part) for part in _parts(one)]}".encode())
         return found.hexdigest()
 
-    def _scores(self, model: Any, test: NDArray[np.bool_]) -> dict[str, Floats]:
+    def _scores(self, name: str, model: Any, test: NDArray[np.bool_]) -> dict[str, Floats]:
         from sklearn.base import clone
 
         fresh = clone(model)
-        quiet = {"progress": False} if "progress" in inspect.signature(fresh.fit).parameters else {}
+        quiet: dict[str, Any] = {"progress": False} if "progress" in inspect.signature(fresh.fit).parameters else {}
+        if name in self.further:
+            quiet["also"] = self.further[name]
         also, whole = self._also(model, ~test), are_whole(self.y)
         if self.distant is not None and self.distant.fits(fresh):
             fresh.fit(self.distant.bags[~test], self.y[~test], client=self.distant.client, **also, **quiet)
@@ -275,6 +286,14 @@ def _content(value: Any) -> str:
     return f"{array.dtype} {array.shape} {hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}"
 
 
+def _parts(one: Observations) -> tuple[Any, ...]:
+    """All that tells observations from others."""
+    bags = one.bags
+    of_bags = (bags.labels, bags.bag, bags.X, bags.weight)
+    values = (np.asarray(values) for values in (one.y, one.trials, one.offset, one.upper) if values is not None)
+    return (*of_bags, *values, one.name, one.likelihood, one.link, one.slope)
+
+
 @contextmanager
 def _convergence_noted(place: str, notes: dict[str, None]) -> Iterator[None]:
     """Turn warnings about convergence into notes; those about data are noted already, others are issued again."""
@@ -289,7 +308,15 @@ def _convergence_noted(place: str, notes: dict[str, None]) -> Iterator[None]:
 
 
 def _check(
-    models: Any, baselines: Any, bags: Any, y: Any, folds: Any, trials: Any, offset: Any, client: Any = None
+    models: Any,
+    baselines: Any,
+    bags: Any,
+    y: Any,
+    folds: Any,
+    trials: Any,
+    offset: Any,
+    client: Any = None,
+    also: Mapping[str, Any] | None = None,
 ) -> Task:
     distant = marks = None
     if isinstance(bags, DistantBags):
@@ -305,6 +332,7 @@ def _check(
     if len(set(labels)) < len(labels):
         raise ValueError("`bags` must have distinct labels; a bag that is there twice would be fitted to and scored.")
     named = _named(models, baselines)
+    further = _further(also or {}, named, distant)
     outputs = aligned_outputs(bags, y, trials)
     outputs.require(FEWEST)
     rows = None if offset is None else bags.align_rows(offset, "offset")
@@ -318,11 +346,25 @@ def _check(
             if hasattr(model, "likelihood"):
                 given_outputs(bags, known.y, known.trials, get_likelihood(model.likelihood))
     notes = [*_missing_noted(outputs), *(str(warning.message) for warning in caught)]
-    task = Task(named, bags, known.y, known.trials, rows, of_bags, (), distant, marks)
+    task = Task(named, bags, known.y, known.trials, rows, of_bags, (), distant, marks, further)
     if offset is not None:
         others = [name for name, model in named.items() if not task._takes_offset(model)]
         notes += [f"{name} has no offset: it takes none, or has another link." for name in others]
     return replace(task, notes=tuple(dict.fromkeys(notes)))
+
+
+def _further(
+    also: Mapping[str, Any], models: Mapping[str, Any], distant: Distant | None
+) -> dict[str, tuple[Observations, ...]]:
+    """What models learn from besides, which must be models that take it."""
+    for name in also:
+        if name not in models:
+            raise ValueError(f"`also` must name models: {some_values(list(models))}; got {name!r}.")
+        if "also" not in inspect.signature(models[name].fit).parameters:
+            raise ValueError(f"`also` goes with models whose `fit` takes it; that of {name!r} does not.")
+    if also and distant is not None:
+        raise ValueError("`also` goes with bags in this process; leave it out, or give such bags.")
+    return {name: check_also(given) for name, given in also.items()}
 
 
 def _observed(

@@ -23,8 +23,14 @@ if TYPE_CHECKING:
 
 GIVEN, RECORD = "given", "given.json"
 POLYGONS, RASTERS, TABLES = ("polygons", "to"), ("population", "spread_by", "covariate", "category"), ("totals",)
-KINDS = dict.fromkeys(POLYGONS, "polygons") | dict.fromkeys(RASTERS, "raster") | dict.fromkeys(TABLES, "table")
-"""What the words hold that take an object."""
+POINTS = ("points",)
+KINDS = (
+    dict.fromkeys(POLYGONS, ("polygons",))
+    | dict.fromkeys(RASTERS, ("raster",))
+    | dict.fromkeys(TABLES, ("table",))
+    | dict.fromkeys(POINTS, ("table", "polygons"))
+)
+"""What the words hold that take an object; points stand in a table, or are one with a geometry as polygons are."""
 WANTED = {"polygons": "a GeoDataFrame", "raster": "an xarray.DataArray", "table": "a pandas.DataFrame"}
 
 
@@ -44,8 +50,8 @@ class Given:
             if isinstance(value, str | os.PathLike):
                 return value
             kind = _kind(value)
-            if kind != KINDS[word]:
-                wanted = WANTED[KINDS[word]]
+            if kind not in KINDS[word]:
+                wanted = " or ".join(WANTED[one] for one in KINDS[word])
                 raise ValueError(f"`{word}` must be the name of a file, or {wanted}; got {type(value).__name__}.")
             name = re.sub(r"[^\w.=-]+", "_", str(getattr(value, "name", None) or word)) if kind == "raster" else word
             path = folder / (f"{name}.nc" if kind == "raster" else f"{name}.parquet")
@@ -90,7 +96,7 @@ def is_whole(path: Path) -> bool:
 def require_whole(settings: Settings) -> None:
     """Refuse files of objects that are missing or have been changed."""
     data, maps = settings.data, settings.maps
-    one = (data.polygons, data.totals, data.population, data.spread_by)
+    one = (data.polygons, data.totals, data.points, data.population, data.spread_by)
     for path in (*one, *data.covariate, *data.category, *maps.to):
         if path is not None and content_of(path) is not None and not is_whole(path):
             raise ValueError(

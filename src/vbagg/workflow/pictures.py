@@ -9,6 +9,7 @@ import numpy as np
 
 from vbagg.geo import diagnostics, plots
 from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
+from vbagg.geo.ratio import RATIO
 from vbagg.geo.relevance import partial_dependence, relevance
 from vbagg.geo.units import Units, link_of, usual_per
 from vbagg.report import Figure
@@ -32,6 +33,7 @@ SHORT = {
     "population": "Population",
     "area": "Area",
     "expected": "Expected by the exposure",
+    RATIO: "Rate: with points over without",
 }
 
 
@@ -52,6 +54,8 @@ def layer_look(name: str, values: np.ndarray) -> tuple[str, dict[str, Any]]:
     look: dict[str, Any] = {"colours": style.colours, "log": style.may_be_log and wants_log(values)}
     if style.limits is not None:
         look["limits"] = style.limits
+    if name == RATIO:
+        look |= {"limits": plots.around_one(values.astype(np.float64)), "log": True}
     return SHORT.get(name, name), look
 
 

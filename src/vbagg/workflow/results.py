@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from vbagg.doctor import Findings
     from vbagg.geo.display import Frame
+    from vbagg.geo.ratio import Change
     from vbagg.validate import Validation
 
 FINDINGS, FOLDS, VERDICT = "findings.json", "folds.json", "verdict.txt"
@@ -23,7 +24,8 @@ RATES = (
     *("observed", "observed_rate", "fitted", "fitted_lower", "fitted_upper"),
     *("rate", "predicted_lower", "predicted_upper"),
 )
-
+CHANGE = "with_points.json"
+"""What points change in the maps."""
 BOUNDS = ("observed_lower", "observed_upper")
 
 
@@ -100,6 +102,18 @@ def read_map(path: Path, frame: Frame) -> tuple[NDArray[np.float32], dict[str, s
         if missing := {"title", "units"} - set(tags):
             raise ValueError(f"it must say its {' and '.join(sorted(missing))}")
     return values, tags
+
+
+def read_change(maps: Path) -> Change:
+    """What points change in the maps of a folder."""
+    from vbagg.geo.ratio import Change
+
+    with written_by("predict", maps / CHANGE):
+        told = json.loads((maps / CHANGE).read_text(encoding="utf-8"))
+        change = Change(**{name: float(value) for name, value in told.items()})
+        if not all(0 <= value < float("inf") for value in change.document().values()):
+            raise ValueError("it must hold numbers that are not negative")
+        return change
 
 
 def write_validation(validation: Validation, folder: Path, unit: str) -> None:
