@@ -135,7 +135,7 @@ def learnt(model: vbagg.VBAgg) -> tuple[dict[str, np.ndarray], list[str]]:
 def laplace_evidence(model: vbagg.VBAgg) -> float:
     """Log density of the outputs at the parameters of a fit: mode of the weights and Gauss-Newton curvature there."""
     assert model._training is not None
-    fit, chunks = model._training.fit, model._training.chunks
+    fit, chunks = model._training.fit, model._training.problem.chunks
     with jax.enable_x64(True):
         staged = Problem.here(model._fitted.spec, chunks, fit.parameters.landmarks, 2e9).at(fit.parameters, fit.jitter)
         value, _, precision = staged.gauss_newton(laplace_start(staged, [fit.q.mu]).mu)

@@ -82,7 +82,7 @@ def test_effects_are_those_on_means_and_on_sds(small):
     """An individual effect changes no mean, and `sd^2` by its own variance; the constant's mean changes no sd."""
     bags, y = small
     model = vbagg.VBAgg("poisson", kernel=RBF() + White(0.04), landmarks=12, hyper="point").fit(bags, y)
-    fit, chunks = model._training.fit, model._training.chunks
+    fit, chunks = model._training.fit, model._training.problem.chunks
     white, step = model._fitted.optimum.white, 0.05
     with jax.enable_x64(True):
         problem = Problem.here(model._fitted.spec, chunks, fit.parameters.landmarks, 1e9)

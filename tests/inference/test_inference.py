@@ -599,7 +599,7 @@ def test_fits_are_deterministic_and_leave_the_precision_of_jax_alone(counts, new
 def test_newton_is_at_a_maximum_of_its_objective(x64, newton):
     """Moved along a kernel parameter and solved anew, the ELBO plus log prior does not rise."""
     best = newton._best
-    problem = Problem.here(best.spec, newton._training.chunks, best.parameters.landmarks, memory=1e9)
+    problem = Problem.here(best.spec, newton._training.problem.chunks, best.parameters.landmarks, memory=1e9)
     log_prior = make_log_prior(best.spec.feature_map.components, "default", best.spec.likelihood, best.spec.link)
     (params,) = best.parameters.kernel
     for name in params:
