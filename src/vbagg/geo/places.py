@@ -29,6 +29,8 @@ USUAL = (("lon", "lat"), ("long", "lat"), ("lng", "lat"), ("longitude", "latitud
 """Names of columns with coordinates, in any case."""
 LAYERS = (".gpkg", ".shp", ".geojson", ".json", ".fgb", ".gml", ".kml", ".zip", ".geoparquet")
 """Endings of files that have points of their own."""
+FEW = 0.3
+"""Part of the rows up to which coordinates that cannot be are taken for mistakes in these rows."""
 OFF = -1
 """In the place of the number of a cell."""
 
@@ -225,15 +227,13 @@ def _require_columns_of_degrees(places: Places, word: str) -> None:
         exchanged = (np.abs(places.x) <= quarter) & (np.abs(places.y) <= 4 * quarter)
     if not bad.any():
         return
-    first = int(np.flatnonzero(bad)[0])
+    first, share = int(np.flatnonzero(bad)[0]), bad.sum() / places.has_place.sum()
     name_x, name_y = places.at
-    advice = (
-        f"They look like coordinates of a map projection: name it by `{places.crs_by}`, such as EPSG:32738."
-        if not exchanged[bad].any()
-        else f"They look exchanged: `{word} {name_y},{name_x}`."
-        if exchanged[places.has_place].all()
-        else "Correct the row, or empty its coordinates to leave it out."
-    )
+    advice = "Correct the row, or empty its coordinates to leave it out."
+    if exchanged[places.has_place].all() and share > FEW:
+        advice = f"They look exchanged: `{word} {name_y},{name_x}`."
+    elif share > FEW:
+        advice = f"They look like coordinates of a map projection: name it by `{places.crs_by}`, such as EPSG:32738."
     raise ValueError(
         f"{places.path} must hold longitudes in {name_x!r}, and latitudes from -90 to 90 in {name_y!r}; got "
         f"{places.x[first]:.10g} and {places.y[first]:.10g} ({places.where[first]}). {advice}"
