@@ -13,9 +13,9 @@ cells, drawn by their people, were surveyed. In a survey of 60 people each is po
 
 Each with all totals (`case` = `all`), and where every third district has none (`gaps`). Cells are scored one by one
 given all that was observed, by the median and 90% intervals: `all`; the tenth of cells that is `nearest` to a survey,
-those with one left out, and the half that is `farthest`; cells `surveyed`; and, with gaps, those `unreported`. `error` is
-the mean absolute error and `interval_score` that of the intervals, in percent of the mean rate; `factor` the typical
-factor by which the median is off.
+those with one left out, and the half that is `farthest`; cells `surveyed`; and, with gaps, those `unreported`. `error`
+is the mean absolute error and `interval_score` that of the intervals, in percent of the mean rate; `factor` the
+typical factor by which the median is off.
 
 A row is written when it is done, and a row that is there is not computed again.
 """

@@ -7,9 +7,11 @@ from pathlib import Path
 import counted_districts as counted
 import numpy as np
 import pytest
+import tiny_country as tiny
 import typer
 from affine import Affine
 from geofiles import write_raster
+from small_surveys import surveys
 
 from vbagg.cli import app, main
 from vbagg.geo.bounds import bounds_of, in_words
@@ -19,7 +21,8 @@ from vbagg.geo.prepared import Prepared
 ROOT = Path(__file__).parent.parent
 TABLES = ROOT / "docs" / "tables.md"
 GAPS = ROOT / "docs" / "gaps-and-suppressed-counts.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS]
+POINTS = ROOT / "docs" / "survey-points.md"
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, POINTS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -96,6 +99,25 @@ def test_the_page_on_gaps_works(tmp_path, monkeypatch, capsys):
     assert main(prepare) == 0
     upper = Prepared.load(tmp_path / "mine" / "prepared").upper().dropna()
     assert upper.to_dict() == dict(zip([line[0] for line in lines[1:4]], [4, 4, 9], strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::vbagg.errors.DataWarning", "ignore::vbagg.errors.ConvergenceWarning")
+def test_the_page_on_survey_points_works(tmp_path, monkeypatch):
+    tiny.write_files(tmp_path)
+    surveys().to_csv(tmp_path / "surveys.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    check, run = commands(POINTS)
+    assert main(check) == 0
+    assert main([*run, *(f"--{name}={value}" for name, value in tiny.CHEAP.items())]) == 0
+    assert (tmp_path / "with-surveys" / "maps" / "cases" / "rate_ratio.tif").exists()
+    assert (tmp_path / "with-surveys" / "models" / "without_points" / "cases.vbagg").exists()
+    names: dict = {}
+    for code in [code for language, code in BLOCK.findall(POINTS.read_text()) if language == "python"]:
+        exec(code, names)
+    assert names["findings"].facts["points"]["number"] == len(names["prepared"].points) == 7
+    assert names["model"].observations_[0].likelihood == "binomial"
+    assert names["found"].models == ("with", "without")
 
 
 @pytest.mark.slow

@@ -163,7 +163,7 @@ class Model(Section):
     @classmethod
     def _slope(cls, value: Any) -> Any:
         """A positive number, as a number or as text, or the word."""
-        text = repr(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+        text = repr(value) if isinstance(value, int | float) else value
         with suppress(TypeError, ValueError):
             if text == LEARNT or 0 < float(text) < float("inf"):
                 return text
