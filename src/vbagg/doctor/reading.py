@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import shapely
 
 from vbagg.doctor.findings import OF_BAD_INPUT, Gathered
 from vbagg.doctor.words import number
-from vbagg.geo.bounds import Interval, marks_of
+from vbagg.geo.bounds import marks_of
 from vbagg.geo.covariates import Covariate, clash, open_covariates, open_one
 from vbagg.geo.exposure import BY_AREA, Exposure, exposure_of
 from vbagg.geo.files import some
@@ -78,6 +78,8 @@ def read_inputs(data: Data, found: Gathered) -> Inputs:
 
 Sound = tuple[Polygons | None, tuple[str, ...], Exposure]
 """Polygons, their columns with totals, and what cells are weighted by, as far as they could be read."""
+Look = Callable[..., Polygons]
+"""`checked`, for totals as they are written here."""
 
 
 def _polygons(data: Data, exposure: Exposure, found: Gathered) -> Sound:
@@ -98,15 +100,16 @@ def _polygons(data: Data, exposure: Exposure, found: Gathered) -> Sound:
     if table is not None:
         rows = found.attempt("totals", table.file, lambda: table.join(own, data.id)) or own
     marks = found.attempt("suppressed", "settings", lambda: marks_of(data.suppressed)) or {}
+    look: Look = partial(checked, marks=marks, negative=data.negative)
     responses = data.response
     if len(found.found) > known:  # there may be no column without the table
         responses = tuple(name for name in responses if name in rows.frame)
         exposure = exposure if exposure.column is None or exposure.column in rows.frame else Exposure(exposure.kind)
     try:
-        return checked(rows, data.id, responses, exposure, marks=marks), responses, exposure
+        return look(rows, data.id, responses, exposure), responses, exposure
     except OF_BAD_INPUT as error:
         whole, known = str(error), len(found.found)
-    read = _sound_part(rows, data.id, responses, exposure, found, marks)
+    read = _sound_part(rows, data.id, responses, exposure, found, look)
     if len(found.found) == known:  # nothing is wrong with any part alone
         found.add("error", "polygon-file", whole, where)
     return read
@@ -118,7 +121,7 @@ def _sound_part(
     wanted: Sequence[str],
     exposure: Exposure,
     found: Gathered,
-    marks: Mapping[str, Interval],
+    look: Look,
 ) -> Sound:
     """Polygons with the columns that are sound; whatever is wrong is taken down, columns apart from geometry."""
     path, where, frame = rows.path, _name(rows.path), rows.frame
@@ -132,12 +135,12 @@ def _sound_part(
         frame[id] = columns.frame[id] = np.arange(1, len(frame) + 1)
     for name in wanted:
         place = f"{_name(rows.origin(name).path)}, column {name}"
-        with_it = partial(checked, columns, id, [*responses, name], marks=marks)
+        with_it = partial(look, columns, id, [*responses, name])
         if found.attempt("response", place, with_it) is not None:
             responses.append(name)
     if exposure.column is not None:
         place = f"{_name(rows.origin(exposure.column).path)}, column {exposure.column}"
-        if found.attempt("exposure", place, lambda: checked(columns, id, responses, exposure, marks=marks)) is None:
+        if found.attempt("exposure", place, lambda: look(columns, id, responses, exposure)) is None:
             exposure = Exposure(exposure.kind)
     wrong = flaws(frame.geometry)
     if wrong:
@@ -152,7 +155,7 @@ def _sound_part(
         rows = replace(rows, frame=frame.drop(index=frame.index[list(wrong)]).reset_index(drop=True))
     if rows.frame.empty:
         return None, tuple(responses), exposure
-    polygons = found.attempt("geometry", where, lambda: checked(rows, id, responses, exposure, marks=marks))
+    polygons = found.attempt("geometry", where, lambda: look(rows, id, responses, exposure))
     return polygons, tuple(responses), exposure
 
 

@@ -104,8 +104,8 @@ def check_responses(laid: Overlaid, model: Model | None, usable_trials: bool, fo
         _say_gaps(laid, name, totals, found)
         if used.any() and not _has_enough(laid, name, totals, used, found):
             continue
-        if not np.nansum(totals.most[used if used.any() else ...]) > 0:
-            which = "every polygon" if not np.nansum(totals.most) > 0 else f"every polygon that has {laid.kind}"
+        if not _any(totals.most[used if used.any() else ...]):
+            which = "every polygon" if not _any(totals.most) else f"every polygon that has {laid.kind}"
             text = (
                 f"{laid.polygons.path_of(name)}: the response {name!r} must not be 0 in {which}. Name the right column."
             )
@@ -117,9 +117,16 @@ def check_responses(laid: Overlaid, model: Model | None, usable_trials: bool, fo
         _check_whole(laid, name, totals.exact, model, found)
         _check_exactness(laid, name, totals.exact, model, found)
         response = _response(laid, name, totals.exact, model, usable_trials)
-        if response is not None:
+        if response is not None and (response.y < 0).any():
+            _check_far(response, found)
+        elif response is not None:
             _check_kind(response, found)
             _check_outliers(response, found)
+
+
+def _any(totals: Floats) -> bool:
+    """Whether any is known and not zero."""
+    return bool(np.nan_to_num(totals).any())
 
 
 def _say_gaps(laid: Overlaid, name: str, totals: Totals, found: Gathered) -> None:
@@ -244,6 +251,21 @@ def _slope(x: Floats, y: Floats) -> tuple[float, float]:
     slope = x @ y / (x @ x)
     rest = y - slope * x
     return float(slope), float(np.sqrt(rest @ rest / max(1, x.size - 2) / (x @ x)))
+
+
+def _check_far(response: Response, found: Gathered) -> None:
+    """Totals that may be negative, and are far from the others for their number of people."""
+    rates = response.y / response.per
+    off = rates - np.median(rates)
+    spread = 1.4826 * np.median(np.abs(off))
+    far = np.flatnonzero(np.abs(off) > FAR * spread)
+    if rates.size >= ENOUGH and spread > 0 and far.size:
+        text = (
+            f"the rate of {response.name} is far from that elsewhere in {number(far, 'polygon', 'polygons')}, by up to "
+            f"{amount(np.abs(off[far]).max() / spread)} robust standard deviations: {response.named(far)}. Check the "
+            f"total and the {response.unit} there."
+        )
+        response.say(found, "outlier", text, far)
 
 
 def _check_outliers(response: Response, found: Gathered) -> None:

@@ -124,7 +124,7 @@ def require_polygons(
     labels = polygons.labels.tolist()
     read_totals(frame[exposure], Origin(polygons.path), labels)
     for name in responses:
-        read_observed(frame[name], Origin(polygons.path), labels)
+        read_observed(frame[name], Origin(polygons.path), labels, negative=True)
         totals = polygons.totals(name)
         if name in uppers and not np.array_equal(np.isnan(totals.upper), frame[uppers[name]].isna()):
             raise ValueError(f"the column {uppers[name]!r} of the polygons must hold more than {name!r}, or nothing")

@@ -36,7 +36,7 @@ def plot_observed_predicted(
     title: str = "Observed and predicted rates",
     left_out: Mapping[str, int] | None = None,
 ) -> Path:
-    """Observed against predicted rates of polygons with predictive intervals, both axes logarithmic.
+    """Observed against predicted rates of polygons with predictive intervals, on logarithmic axes if none is negative.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ def plot_observed_predicted(
     known = np.isfinite(y) & np.isfinite(mean)
     y, mean, low, high = y[known], mean[known], low[known], high[known]
     inside = (low <= y) & (y <= high)
-    positive = np.concatenate([y[y > 0], mean[mean > 0]])
-    floor = positive.min() / 2 if positive.size else 0.5
+    linear, positive = bool((y < 0).any()), np.concatenate([y[y > 0], mean[mean > 0]])
+    floor = -np.inf if linear else positive.min() / 2 if positive.size else 0.5
     figure = new_figure(6.4, 5.8)
     axes = figure.subplots()
     for own, colour, label in ((inside, BLUE, "inside"), (~inside, ORANGE, "outside")):
@@ -69,14 +69,17 @@ def plot_observed_predicted(
             text = f"{label} its {100 * level:g}% interval: {own.sum()} of {len(own)}"
             axes.scatter(np.maximum(y[own], floor), at, s=22, color=colour, linewidths=0, zorder=3, label=text)
     zeros = int(np.sum(y <= 0))
-    if zeros:
+    if zeros and not linear:
         axes.plot([], [], " ", label=f"observed rate of 0, drawn at {floor:.2g}: {zeros}")
     for state, count in (left_out or {}).items():
         axes.plot([], [], " ", label=f"observed total {state}, not drawn: {count}")
-    ends = np.array([floor, max(positive.max(initial=1.0), floor * 2)])
-    axes.plot(ends * [0.8, 1.25], ends * [0.8, 1.25], color=GREY, linewidth=1.2, label="equal", zorder=1)
-    axes.set(xscale="log", yscale="log", xlabel=f"observed ({units})", ylabel=f"predicted ({units})", title=title)
-    axes.set(xlim=ends * [0.75, 1.35], ylim=ends * [0.5, 2.0])
+    if linear:
+        axes.axline((0.0, 0.0), slope=1.0, color=GREY, linewidth=1.2, label="equal", zorder=1)
+    else:
+        ends = np.array([floor, max(positive.max(initial=1.0), floor * 2)])
+        axes.plot(ends * [0.8, 1.25], ends * [0.8, 1.25], color=GREY, linewidth=1.2, label="equal", zorder=1)
+        axes.set(xscale="log", yscale="log", xlim=ends * [0.75, 1.35], ylim=ends * [0.5, 2.0])
+    axes.set(xlabel=f"observed ({units})", ylabel=f"predicted ({units})", title=title)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     axes.legend(frameon=False, loc="upper left")

@@ -126,7 +126,11 @@ def states_in(table: pd.DataFrame) -> NDArray[np.object_]:
 
 
 def read_observed(
-    values: pd.Series, origin: Origin, labels: Sequence[Any], marks: Mapping[str, Interval] | None = None
+    values: pd.Series,
+    origin: Origin,
+    labels: Sequence[Any],
+    marks: Mapping[str, Interval] | None = None,
+    negative: bool = False,
 ) -> tuple[Totals, tuple[str, ...]]:
     """Totals, where they are known, of all polygons, and sentences on how they were read if they are text.
 
@@ -138,8 +142,10 @@ def read_observed(
         Where the column comes from, and the id of each polygon, for messages.
     marks
         What marks of suppressed totals stand for; see `marks_of`.
+    negative
+        Whether totals may be negative, and are no counts that bounds could stand for.
     """
-    column = _Column(values, origin, labels)
+    column = _Column(values, origin, labels, negative)
     missing = values.isna().to_numpy() | np.array([is_missing(cell) for cell in column.cells], dtype=bool)
     bounds = column.bounds(np.flatnonzero(~missing).tolist(), marks or {})
     plain = np.setdiff1d(np.flatnonzero(~missing), list(bounds))
@@ -161,6 +167,7 @@ class _Column:
     values: pd.Series
     origin: Origin
     labels: Sequence[Any]
+    negative: bool
 
     @cached_property
     def cells(self) -> list[Any]:
@@ -175,6 +182,12 @@ class _Column:
         """Those of the cells that say bounds, by row."""
         said = {at: self.cells[at].strip() for at in rows if isinstance(self.cells[at], str)}
         found = {at: bounds for at, text in said.items() if (bounds := marks.get(text) or bounds_of(text))}
+        if self.negative:
+            self._refuse(
+                list(found),
+                "the response {} must be a number, or empty, since bounds are those of counts",
+                lambda text: "Leave it empty where the total is not known.",
+            )
         self._refuse(
             [at for at, bounds in found.items() if not are_possible(bounds)],
             "bounds of the response {} must be whole numbers, the lower first",
@@ -182,7 +195,9 @@ class _Column:
         )
         self._refuse(
             [at for at, text in said.items() if at not in found and np.isnan(number_of(text))],
-            "the response {} must be a non-negative number, bounds such as 1-4 or <5, or empty",
+            "the response {} must be a number, or empty"
+            if self.negative
+            else "the response {} must be a non-negative number, bounds such as 1-4 or <5, or empty",
             _remedy,
         )
         return found
@@ -191,7 +206,9 @@ class _Column:
         """The numbers of rows, and how they were read, unless text is due to bounds alone."""
         own = self.values.iloc[rows].infer_objects()
         places = Origin(self.origin.path, self.places(rows))
-        numbers, how = read_totals(own, places, [self.labels[at] for at in rows]) if rows else (np.empty(0), None)
+        labels, numbers, how = [self.labels[at] for at in rows], np.empty(0), None
+        if rows:
+            numbers, how = read_totals(own, places, labels, negative=self.negative)
         is_plain = beside_bounds and all(PLAIN.fullmatch(str(cell).strip()) for cell in own)
         return numbers, () if how is None or is_plain else (how,)
 

@@ -134,6 +134,7 @@ def read_polygons(
     table: JoinedBy | None = None,
     exposure: Exposure = BY_AREA,
     marks: Mapping[str, Interval] | None = None,
+    negative: bool = False,
 ) -> Polygons:
     """Read polygons from a GeoPackage, a shapefile, GeoJSON or GeoParquet, and check them.
 
@@ -147,7 +148,7 @@ def read_polygons(
     layer
         Layer of the file; needed if there are several.
     columns
-        Response columns of non-negative numbers, of bounds of numbers, and of nothing where nobody counted. Polygons
+        Response columns of numbers, of bounds of numbers, and of nothing where nobody counted. Polygons
         that are there several times are then refused, unless each has an id: the people in them would count as often.
     table
         A table whose columns come to those of the polygons: see `joined_by`.
@@ -155,8 +156,10 @@ def read_polygons(
         What cells are weighted by; if it is a column, this must hold a non-negative number for every polygon.
     marks
         What marks of suppressed totals stand for: see `marks_of`.
+    negative
+        Whether responses may be negative, as differences are, and have no bounds.
     """
-    return checked(read_rows(path, id, layer, table), id, columns, exposure, marks=marks)
+    return checked(read_rows(path, id, layer, table), id, columns, exposure, marks=marks, negative=negative)
 
 
 def checked(
@@ -166,6 +169,7 @@ def checked(
     exposure: Exposure = BY_AREA,
     *,
     marks: Mapping[str, Interval] | None = None,
+    negative: bool = False,
 ) -> Polygons:
     """Polygons from rows that nobody has looked at; see `read_polygons`."""
     frame, path = rows.frame.copy(), rows.path
@@ -204,7 +208,7 @@ def checked(
     uppers: dict[str, str] = {}
     labels = polygons.labels.tolist()
     for name in columns:
-        totals, told = read_observed(frame[name], rows.origin(name), labels, marks)
+        totals, told = read_observed(frame[name], rows.origin(name), labels, marks, negative)
         frame[name] = totals.least
         if totals.suppressed.any():
             uppers[name] = free_name(f"{name}_upper", frame)

@@ -48,6 +48,7 @@ def prepare(
     sheet: str | None = None,
     unmatched: str = "refuse",
     suppressed: str | Sequence[str] = (),
+    negative: bool = False,
     categories: Files = (),
     resolution: float | None = None,
     grid: Grid | File | None = None,
@@ -81,6 +82,9 @@ def prepare(
         A table (file or DataFrame) with columns for the polygons, and how it is joined to them: see `joined_by`.
     suppressed
         What a mark in the place of a total stands for: see `marks_of`.
+    negative
+        Whether totals may be negative numbers, as those of the likelihood `normal`; they are no counts then, and have
+        no bounds.
     population
         Raster of people. Without it, weights are areas.
     covariates
@@ -131,7 +135,7 @@ def prepare(
         surveys = None if surveyed is None else surveyed.read()
         if layout is None:
             tell("reading polygons")
-            shapes = read_polygons(polygons, id, layer, responses, table, exposure, marks)
+            shapes = read_polygons(polygons, id, layer, responses, table, exposure, marks, negative)
             for name in (shapes.id, *responses):
                 if name.lower() == exposure.kind:
                     raise ValueError(

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from vbagg.geo.polygon_rows import Origin
+from vbagg.geo.sentinels import codes_among
 
 THOUSANDS = ",", " ", "'", "\u2019", "\u00a0", "\u2009", "\u202f"
 NONE = {"response": "nothing occurred", "population": "nobody lives", "exposure": "nothing is expected"}
@@ -20,9 +21,9 @@ GROUPED = [re.compile(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+(\.\d+)?") for mark in TH
 
 
 def read_totals(
-    values: pd.Series, origin: Origin, labels: Sequence[Any], what: str = "response"
+    values: pd.Series, origin: Origin, labels: Sequence[Any], what: str = "response", negative: bool = False
 ) -> tuple[NDArray[np.float64], str | None]:
-    """Non-negative totals of all polygons, and a sentence on how they were read if they are text.
+    """Totals of all polygons, and a sentence on how they were read if they are text.
 
     Parameters
     ----------
@@ -32,8 +33,11 @@ def read_totals(
         Where the column comes from, and the id of each polygon, for messages.
     what
         What the column holds, for messages.
+    negative
+        Whether they may be negative.
     """
-    where = f"{origin.path}: the {what} {values.name!r} must be a non-negative number for every polygon"
+    number = "number" if negative else "non-negative number"
+    where = f"{origin.path}: the {what} {values.name!r} must be a {number} for every polygon"
 
     def refuse(bad: NDArray[np.bool_], remedy: str) -> None:
         if bad.any():
@@ -60,7 +64,11 @@ def read_totals(
     refuse(missing, f"Leave out polygons without {article} {what}, or write 0 where {NONE[what]}.")
     empty = ", or empty it" if what == "response" else ""
     remedy = f"Correct it{empty}: codes for missing values are not numbers of cases or people."
-    refuse(~np.isfinite(numbers) | (numbers < 0), remedy)
+    if what == "response" and not negative:
+        remedy += " If totals may be negative, as differences are, add `--negative`."
+    refuse(~np.isfinite(numbers) | ((numbers < 0) & (not negative)), remedy)
+    codes = list(codes_among([numbers])) if negative else []
+    refuse(np.isin(numbers, codes), "Empty it if it is a code for a missing value: it lies far from all others.")
     return numbers, note
 
 

@@ -185,6 +185,11 @@ class Likelihood:
         """Least and largest output."""
         return (0.0 if self.counts else -np.inf), facts.get("trials", np.inf)
 
+    @property
+    def may_be_negative(self) -> bool:
+        """Whether outputs may be."""
+        return float(self.support({})[0]) < 0
+
     # the bag's own effect
 
     def effect_spread(self, learnt: Learnt) -> float:

@@ -17,7 +17,7 @@ from vbagg.geo import display
 from vbagg.geo.bounds import in_words
 from vbagg.geo.files import plural
 from vbagg.geo.observed_totals import MISSING, OBSERVED, STATE, SUPPRESSED, Totals, states_in
-from vbagg.geo.units import Units, usual_per
+from vbagg.geo.units import Units, likelihood_of, link_of, usual_per
 from vbagg.report import (
     Code,
     Districts,
@@ -229,10 +229,7 @@ class Page:
 
     def _model_blocks(self) -> list[Any]:
         model = self.run.model(self.response)
-        text = (
-            f"Likelihood {self.run.settings.model.likelihood}, link {self.run.settings.model.link}."
-            f" {model.status_.message}"
-        )
+        text = f"Likelihood {likelihood_of(model).name}, link {link_of(model).name}. {model.status_.message}"
         return [
             text,
             _parameter_table(model.parameters_),

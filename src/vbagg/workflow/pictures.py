@@ -38,9 +38,12 @@ SHORT = {
 
 
 def wants_log(values: np.ndarray) -> bool:
-    """Whether positive values, extreme ones apart, spread so far that colours should follow their logarithm."""
+    """Whether positive values, extreme ones apart, spread so far that colours should follow their logarithm.
+
+    Where some are negative they have none.
+    """
     positive = values[values > 0]
-    if positive.size < 2:
+    if positive.size < 2 or (values < 0).any():
         return False
     low, high = np.quantile(positive, [0.02, 0.98])
     return bool(high > LOG_SPREAD * low)

@@ -83,6 +83,9 @@ class Data(Section):
         default=(),
         description="Bounds that a * in the place of a total stands for, such as 1-4, or MARK=1-4; repeat for several.",
     )
+    negative: bool = Field(
+        default=False, description="Totals may be negative, as differences are; they have no bounds then (normal only)."
+    )
     population: Path | None = _path(description="Raster of people; without it, rates are per square kilometre.")
     population_is: Literal["guess", "counts", "density"] = Field(
         default="guess", description="Whether the population raster holds people per cell or per square kilometre."
@@ -140,8 +143,8 @@ class Model(Section):
     likelihood: Likelihood = Field(  # type: ignore[valid-type]
         default="negative_binomial", description="Distribution of a total given its mean."
     )
-    link: Literal["exp", "square", "identity", "logistic"] = Field(
-        default="exp", description="From the Gaussian process to the rate."
+    link: Literal["exp", "square", "identity", "logistic"] | None = Field(
+        default=None, description="From the Gaussian process to the rate; otherwise what goes with the likelihood."
     )
     trials: str | None = Field(
         default=None, description="Column with the numbers of trials (binomial and beta_binomial only)."
@@ -192,7 +195,7 @@ class Maps(Section):
         default=(), description="A further quantile to map; repeat for several."
     )
     threshold: float | None = Field(
-        default=None, gt=0, description="Rate, in the units of `per`, whose probability of being exceeded is mapped."
+        default=None, description="Rate, in the units of `per`, whose probability of being exceeded is mapped."
     )
     match_totals: bool = Field(default=False, description="Also map counts rescaled to the observed totals.")
     to: tuple[Path, ...] = _path((), description="Other polygons to sum rates over; repeat for several.")

@@ -90,6 +90,7 @@ def _prepare(run: Run, folder: Path) -> None:
         sheet=data.sheet,
         unmatched=data.unmatched,
         suppressed=data.suppressed,
+        negative=data.negative,
         categories=data.category,
         resolution=data.resolution,
         population_is=data.population_is,
