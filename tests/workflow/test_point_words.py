@@ -55,6 +55,8 @@ def test_what_could_mean_either_is_refused(table):
         words(table, response=["deaths", "births"], point_response="positive")
     with pytest.raises(ValueError, match=r"there is no .*gone.csv"):
         words(table.with_name("gone.csv"), response=["deaths", "positive"])
+    with pytest.raises(ValueError, match="not with `negative`"):
+        words(table, response="cases", negative=True)
     assert words(table.with_name("gone.csv"), response="deaths") == (("deaths",), None, None, None)
 
 

@@ -19,6 +19,8 @@ def with_words_of_points(settings: Settings) -> Settings:
     data, model = settings.data, settings.model
     if data.points is None:
         return settings
+    if data.negative:
+        raise ValueError("`points` go with totals that are counts, and not with `negative`. Leave out one of them.")
     is_needed = data.point_response is None and len(data.response) > 1
     columns = _columns(data.points, data.at, data.point_sheet, is_needed)
     response, others = data.point_response, data.response
