@@ -22,7 +22,8 @@ ROOT = Path(__file__).parent.parent
 TABLES = ROOT / "docs" / "tables.md"
 GAPS = ROOT / "docs" / "gaps-and-suppressed-counts.md"
 POINTS = ROOT / "docs" / "survey-points.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, POINTS]
+REPORTS = ROOT / "docs" / "incomplete-reports-and-uncertain-people.md"
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, POINTS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

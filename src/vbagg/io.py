@@ -29,7 +29,7 @@ from vbagg.geodesic import GeodesicChart
 from vbagg.inference import INFERENCES, Gaussian, Status
 from vbagg.kernels import Kernel, Prior
 from vbagg.landmarks import Landmarks
-from vbagg.likelihoods import Censored, likelihood_classes
+from vbagg.likelihoods import Censored, Reported, likelihood_classes
 from vbagg.likelihoods.within import Terms
 from vbagg.links import LINKS
 from vbagg.manifold import Manifold
@@ -70,7 +70,7 @@ CLASSES: dict[str, type] = {
         *(type(link) for link in LINKS.values()),
         *INFERENCES.values(),
         *(Landmarks, Prior, Scaler, GeodesicChart, FeatureMap, Spec, Parameters, Gaussian, Observed, Status, Manifold),
-        *(Censored, Terms, View),
+        *(Censored, Reported, Terms, View),
     )
 }
 """Other dataclasses that may stand in a file. Each is stored as its fields."""

@@ -1,4 +1,4 @@
-"""How outputs of a further kind see the latent function: `f_own = base_own + a + b (f - base)`, MATH (18).
+"""How outputs of a further kind see the latent function: `f_own = base_own + a + b (f - base)`, MATH (21).
 
 The mean `a` is one of the weights, behind those of the function; the slope `b` is fixed, or learnt with the parameters.
 """

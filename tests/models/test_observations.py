@@ -81,7 +81,7 @@ def log_nb(y, T, phi):
 
 
 def test_the_term_of_a_point_is_its_integral(x64):
-    """Negative binomial points with mean, slope and residual of their own, MATH (12), (18), by quadrature."""
+    """Negative binomial points with mean, slope and residual of their own, MATH (12), (21), by quadrature."""
     bags, positive, _ = points()
     also = [vbagg.Observations(bags, positive, "negative_binomial", slope=1.7, name="survey")]
     learning, problem = problem_of(also)

@@ -56,7 +56,7 @@ def _option(section: str, key: str) -> inspect.Parameter:
 
 
 def _help(field: FieldInfo) -> str:
-    (kind,) = _kinds(field)
+    kind = _kinds(field)[-1]
     choices = f" One of {', '.join(get_args(kind))}." if get_origin(kind) is Literal else ""
     return f"{field.description}{choices}"
 
@@ -66,9 +66,9 @@ def _panel(section: str) -> str:
 
 
 def _plain(field: FieldInfo) -> Any:
-    """The type that the command line reads: choices as text, tuples as lists."""
-    (kind,) = _kinds(field)
-    if get_origin(kind) is Literal:
+    """The type that the command line reads: choices, and what can be of several types, as text; tuples as lists."""
+    kind, *others = _kinds(field)
+    if get_origin(kind) is Literal or others:
         return str
     if get_origin(kind) is tuple:
         member = get_args(kind)[0]

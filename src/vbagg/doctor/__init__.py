@@ -17,6 +17,7 @@ from vbagg.doctor.places import check_places, check_polygons
 from vbagg.doctor.plans import check_folds, check_other_polygons
 from vbagg.doctor.points import check_points, check_use, lie_on, read_surveys
 from vbagg.doctor.reading import read_inputs
+from vbagg.doctor.told import check_told, check_told_of_model
 from vbagg.doctor.totals import check_responses
 from vbagg.geo.bands import kept_open
 from vbagg.geo.workers import places_of
@@ -73,6 +74,7 @@ def examine(
         check_use(surveys, model, inputs.exposure.kind, found)
     if model is not None:
         check_exposure(model, inputs.exposure, found)
+        check_told_of_model(data, model, found)
     if polygons is None:
         return found.findings(facts), None
     facts["polygons"] = polygon_facts(polygons)
@@ -93,6 +95,7 @@ def examine(
             return found.findings(facts), None
         check_places(laid, found)
         check_people(laid, found)
+        check_told(laid, inputs.doubt, found)
         check_layers(laid, data.missing, found)
         check_responses(laid, model, usable_trials, found)
         if model is not None:

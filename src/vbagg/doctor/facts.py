@@ -86,7 +86,7 @@ def _cell_area(grid: Grid, rows: slice) -> float:
 
 def _response_facts(laid: Overlaid, name: str, trials: str | None) -> dict[str, Any]:
     totals = laid.polygons.totals(name)
-    base = laid.totals if trials is None else laid.polygons.frame[trials].to_numpy(dtype=np.float64)
+    base = laid.reporting if trials is None else laid.polygons.frame[trials].to_numpy(dtype=np.float64)
     has_base = (laid.totals > 0) & (base > 0)
     if not has_base.any():
         has_base = np.ones_like(has_base)

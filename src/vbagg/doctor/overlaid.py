@@ -23,6 +23,7 @@ from vbagg.geo.polygons import Polygons
 from vbagg.geo.population import Reading
 from vbagg.geo.rasters import Layer
 from vbagg.geo.target import target_grid
+from vbagg.geo.told import NOTHING, Told
 from vbagg.held import Held
 from vbagg.room import room_for
 
@@ -43,12 +44,14 @@ class Overlaid:
         Exposure of each polygon: the area of its cells if the exposure could not be read.
     people, rasters
         The population, None without one, and covariates.
+    told
+        Columns on reports and people.
     n_inhabited, n_weighty
         Number of cells, and of pixels, with any exposure in polygons that a fit learns from.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
+    def __init__(self, layout: Layout, told: Told = NOTHING) -> None:
+        self.layout, self.told = layout, told
         n = len(layout.placed)
         self.people = None if layout.people is None else People(layout.people, n)
         self.rasters = tuple(Raster(one.alignment, one.is_category, n) for one in layout.covariates)
@@ -68,6 +71,14 @@ class Overlaid:
         """Which polygons have a total of some response; all, if there is no response."""
         seen = [~self.polygons.totals(name).missing for name in self.responses]
         return np.any(seen, axis=0) if seen else np.ones(len(self.polygons), dtype=bool)
+
+    @property
+    def reporting(self) -> Floats:
+        """Exposure of each polygon times the share that is reported, where it is known: what rates are relative to."""
+        if self.told.completeness is None:
+            return self.totals
+        share = self.polygons.frame[self.told.completeness].to_numpy(np.float64)
+        return self.totals * np.where(np.isnan(share), 1.0, share)
 
     @property
     def polygons(self) -> Polygons:
@@ -208,12 +219,14 @@ def overlaid(
                 exposure=inputs.exposure,
                 spread_by=inputs.spread_by if target.base is inputs.spread_by else None,
                 population_is=data.population_is,
+                sd=inputs.sd,
+                sd_errors=data.population_errors,
                 folder=folder,
                 attempt=found.attempt,
                 tell=tell,
                 places=places,
             )
-        return Overlaid(layout)
+        return Overlaid(layout, inputs.told)
 
     return found.attempt("layout", "settings", work)
 

@@ -18,9 +18,12 @@ from vbagg.geo.covariates import Covariate, clash, open_covariates, open_one
 from vbagg.geo.exposure import BY_AREA, Exposure, exposure_of
 from vbagg.geo.files import some
 from vbagg.geo.joining import joined_by
+from vbagg.geo.layout import SD_FILE
+from vbagg.geo.people_errors import EXACT, PopulationSd, population_sd_of
 from vbagg.geo.polygon_rows import PolygonRows, read_own_rows
 from vbagg.geo.polygons import ROW_NUMBER, Polygons, checked, flaws, free_name
 from vbagg.geo.rasters import Layer
+from vbagg.geo.told import NOTHING, Told
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Data
@@ -42,6 +45,8 @@ class Inputs:
         Rasters of covariates and categories.
     exposure, spread_by
         What cells are weighted by, with the column if that could be read; and the raster that it is spread by.
+    told, doubt, sd
+        Columns on reports and people that could be read; how far off people may be; and the raster that says it.
     """
 
     polygons: Polygons | None
@@ -50,6 +55,9 @@ class Inputs:
     covariates: tuple[Covariate, ...]
     exposure: Exposure
     spread_by: Layer | None
+    told: Told = NOTHING
+    doubt: PopulationSd = EXACT
+    sd: Layer | None = None
 
     def can_make_a_grid(self, data: Data) -> bool:
         """Not if rasters were named, but none of them could be read."""
@@ -67,19 +75,24 @@ def read_inputs(data: Data, found: Gathered) -> Inputs:
     """Open every file that the settings name."""
     words = data.population, data.population_column, data.exposure_column, data.spread_by
     exposure = found.attempt("exposure", "settings", lambda: exposure_of(*words)) or BY_AREA
-    polygons, responses, exposure = _polygons(data, exposure, found)
+    polygons, responses, exposure, told = _polygons(data, exposure, found)
     people = lit = None
     if data.population is not None:
         people = found.attempt("population-file", _name(data.population), partial(open_one, data.population))
     if data.spread_by is not None:
         lit = found.attempt("spread-by-file", _name(data.spread_by), partial(open_one, data.spread_by))
-    return Inputs(polygons, responses, people, _covariates(data, found), exposure, lit)
+    given = data.population_sd, data.population_sd_column, data.population_errors, data.population
+    doubt = found.attempt("population-sd", "settings", lambda: population_sd_of(*given, exposure)) or EXACT
+    sd = None
+    if doubt.file is not None:
+        sd = found.attempt(SD_FILE, _name(doubt.file), partial(open_one, doubt.file))
+    return Inputs(polygons, responses, people, _covariates(data, found), exposure, lit, told, doubt, sd)
 
 
-Sound = tuple[Polygons | None, tuple[str, ...], Exposure]
-"""Polygons, their columns with totals, and what cells are weighted by, as far as they could be read."""
 Look = Callable[..., Polygons]
 """`checked`, for totals as they are written here."""
+Sound = tuple[Polygons | None, tuple[str, ...], Exposure, Told]
+"""Polygons, their columns with totals, what cells are weighted by, and columns on reports, as far as can be read."""
 
 
 def _polygons(data: Data, exposure: Exposure, found: Gathered) -> Sound:
@@ -89,27 +102,28 @@ def _polygons(data: Data, exposure: Exposure, found: Gathered) -> Sound:
     if data.polygons is None:
         text = "Polygons are missing. Name the file with `--polygons`, or `polygons` in [data]."
         found.add("error", "no-polygons", text, "settings")
-        return None, (), exposure
+        return None, (), exposure, NOTHING
     path, where, known = data.polygons, _name(data.polygons), len(found.found)
     table = found.attempt("totals", "settings", lambda: joined_by(data.totals, data.on, data.sheet, data.unmatched))
     wanted = (data.id, None if table is None else table.key)
     own = found.attempt("polygon-file", where, lambda: read_own_rows(path, data.layer, wanted))
     if own is None:
-        return None, (), exposure
+        return None, (), exposure, NOTHING
     rows = own
     if table is not None:
         rows = found.attempt("totals", table.file, lambda: table.join(own, data.id)) or own
     marks = found.attempt("suppressed", "settings", lambda: marks_of(data.suppressed)) or {}
     look: Look = partial(checked, marks=marks, negative=data.negative)
-    responses = data.response
+    responses, told = data.response, Told(data.completeness_column, data.population_sd_column)
     if len(found.found) > known:  # there may be no column without the table
         responses = tuple(name for name in responses if name in rows.frame)
         exposure = exposure if exposure.column is None or exposure.column in rows.frame else Exposure(exposure.kind)
+        told = told.without(set(told.words) - set(rows.frame))
     try:
-        return look(rows, data.id, responses, exposure), responses, exposure
+        return look(rows, data.id, responses, exposure, told=told), responses, exposure, told
     except OF_BAD_INPUT as error:
         whole, known = str(error), len(found.found)
-    read = _sound_part(rows, data.id, responses, exposure, found, look)
+    read = _sound_part(rows, data.id, responses, exposure, found, look, told)
     if len(found.found) == known:  # nothing is wrong with any part alone
         found.add("error", "polygon-file", whole, where)
     return read
@@ -122,11 +136,12 @@ def _sound_part(
     exposure: Exposure,
     found: Gathered,
     look: Look,
+    told: Told,
 ) -> Sound:
     """Polygons with the columns that are sound; whatever is wrong is taken down, columns apart from geometry."""
     path, where, frame = rows.path, _name(rows.path), rows.frame
     if frame.empty:
-        return found.attempt("polygon-file", where, lambda: checked(rows, id)), (), exposure
+        return found.attempt("polygon-file", where, lambda: checked(rows, id)), (), exposure, NOTHING
     squares = [shapely.box(2 * at, 0, 2 * at + 1, 1) for at in range(len(frame))]
     columns = replace(rows, frame=frame.set_geometry(squares, crs="EPSG:6933"))
     responses: list[str] = []
@@ -142,6 +157,11 @@ def _sound_part(
         place = f"{_name(rows.origin(exposure.column).path)}, column {exposure.column}"
         if found.attempt("exposure", place, lambda: look(columns, id, responses, exposure)) is None:
             exposure = Exposure(exposure.kind)
+    for name, what in told.words.items():
+        place, alone = f"{_name(rows.origin(name).path)}, column {name}", told.without(set(told.words) - {name})
+        with_it = partial(look, columns, id, responses, exposure, told=alone)
+        if found.attempt(what.replace(" ", "-"), place, with_it) is None:
+            told = told.without({name})
     wrong = flaws(frame.geometry)
     if wrong:
         labels = frame[id].to_numpy() if id in frame else np.arange(1, len(frame) + 1)
@@ -154,9 +174,9 @@ def _sound_part(
         found.add("error", "geometry", text, where, bad)
         rows = replace(rows, frame=frame.drop(index=frame.index[list(wrong)]).reset_index(drop=True))
     if rows.frame.empty:
-        return None, tuple(responses), exposure
-    polygons = found.attempt("geometry", where, lambda: look(rows, id, responses, exposure))
-    return polygons, tuple(responses), exposure
+        return None, tuple(responses), exposure, told
+    polygons = found.attempt("geometry", where, lambda: look(rows, id, responses, exposure, told=told))
+    return polygons, tuple(responses), exposure, told
 
 
 def _covariates(data: Data, found: Gathered) -> tuple[Covariate, ...]:

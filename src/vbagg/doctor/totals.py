@@ -56,6 +56,8 @@ class Response:
         What `per` is, in a word.
     labels
         Ids of the polygons.
+    base
+        What rates are relative to: `per`, times the share that is reported.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Response:
     per: Floats
     unit: str
     labels: NDArray[np.object_]
+    base: Floats
 
     @property
     def file(self) -> str:
@@ -75,7 +78,7 @@ class Response:
         """Robust standard deviations from the usual log rate, given the noise of small counts; NaN for zeros."""
         positive = self.y > 0
         log_rate = np.full(self.y.shape, np.nan)
-        log_rate[positive] = np.log(self.y[positive] / self.per[positive])
+        log_rate[positive] = np.log(self.y[positive] / self.base[positive])
         off = log_rate - np.median(log_rate[positive])
         spread = 1.4826 * np.median(np.abs(off[positive]))
         return off / np.sqrt(spread**2 + LEAST_SPREAD**2 + 1 / np.maximum(self.y, 1.0))
@@ -181,7 +184,8 @@ def _response(laid: Overlaid, name: str, totals: Floats, model: Model | None, us
     if not totals[some_exposure].any():
         return None
     where = f"{laid.polygons.file_of(name)}, column {name}"
-    return Response(name, where, totals[some_exposure], per[some_exposure], unit, laid.labels[some_exposure])
+    base = (per if unit == "trials" else laid.reporting)[some_exposure]
+    return Response(name, where, totals[some_exposure], per[some_exposure], unit, laid.labels[some_exposure], base)
 
 
 def _check_whole(laid: Overlaid, name: str, totals: Floats, model: Model | None, found: Gathered) -> None:
@@ -270,23 +274,23 @@ def _check_far(response: Response, found: Gathered) -> None:
 
 def _check_outliers(response: Response, found: Gathered) -> None:
     """Rates far from the others, and zeros where there should be many."""
-    y, per, name, scores = response.y, response.per, response.name, response.scores
+    y, base, name, scores = response.y, response.base, response.name, response.scores
     positive = y > 0
     if positive.sum() < ENOUGH:
         return
-    usual = np.median(y[positive] / per[positive])
+    usual = np.median(y[positive] / base[positive])
     for side, word in ((scores > FAR, "higher"), (scores < -FAR, "lower")):
         which = np.flatnonzero(side)
         if which.size:
-            times = y[which] / per[which] / usual
+            times = y[which] / base[which] / usual
             far = f"up to {amount(times.max())} times" if word == "higher" else f"down to {times.min():.2g} of"
             text = (
                 f"the rate of {name} is far {word} than elsewhere in {number(which, 'polygon', 'polygons')}, {far} the "
                 f"usual rate: {response.named(which)}. Check the total and the {response.unit} there."
             )
             response.say(found, "outlier", text, which)
-    low_rate = np.quantile(y[positive] / per[positive], LOW)
-    strange = np.flatnonzero((y == 0) & (per * low_rate > EXPECTED))
+    low_rate = np.quantile(y[positive] / base[positive], LOW)
+    strange = np.flatnonzero((y == 0) & (base * low_rate > EXPECTED))
     if strange.size:
         text = (
             f"{name} is 0 in {number(strange, 'polygon', 'polygons')} where even a low rate would give more than "

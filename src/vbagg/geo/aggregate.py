@@ -30,12 +30,15 @@ from vbagg.geo.overlay import cells_covered, overlay, shares_inside
 from vbagg.geo.pieces import whole_runs
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
+from vbagg.geo.told import COMPLETENESS, RELATIVE_SD
 from vbagg.geo.totals import FittedTotals, posterior_totals, summary
 from vbagg.geo.units import Units, likelihood_of, units_of
 
 Floats = NDArray[np.float64]
 PIXELS_AT_ONCE = 1_000_000
 MOSTLY = 0.95
+COLUMNS = {"completeness": COMPLETENESS, "weight_sd": RELATIVE_SD}
+"""Columns with what was told."""
 
 
 def polygon_table(
@@ -73,10 +76,13 @@ def polygon_table(
     The polygons with their own columns and
 
     - `observed`, `population` (or `area`) and `observed_rate`
+    - if they were told: `completeness`, by which `observed` is divided for `observed_rate`, and `fitted_reported`, the
+      part of `fitted` that would be reported; `population_relative_sd`, the standard deviation of the people over them
     - if some totals are missing, or known within bounds only, and so not in these columns: `observation` (`observed`,
       `suppressed` or `missing`), `observed_lower` and `observed_upper`
-    - `fitted`, `fitted_lower`, `fitted_upper`: mean and interval of the expected total
-    - `predicted_lower`, `predicted_upper`: interval of a new count, noise included
+    - `fitted`, `fitted_lower`, `fitted_upper`: mean and interval of the expected total of all that occurs
+    - `predicted_lower`, `predicted_upper`: interval of a new count that is reported alike, noise and errors of people
+      included
     - `rate`, `rate_lower`, `rate_upper`: the expected total as a rate
     - `pit`: where the observed total lies in the law of a new count, 0 to 1 (the middle of its step)
     - `residual`: observed minus fitted over the standard deviation of that law
@@ -93,8 +99,12 @@ def polygon_table(
     exposure[at] = found.pop("exposure")
     base = exposure if question.examined is None else question.examined
     with np.errstate(divide="ignore", invalid="ignore"):
-        observed_rate = np.where(base > 0, per * question.y / base, np.nan)
+        completeness = question.reporting.get("completeness", 1.0)
+        observed_rate = np.where(base > 0, per * question.y / (base * completeness), np.nan)
     columns: dict[str, Any] = {"observed": question.y, prepared.exposure: exposure, "observed_rate": observed_rate}
+    columns |= {COLUMNS[name]: values for name, values in question.reporting.items()}
+    if "completeness" in question.reporting:
+        found["fitted_reported"] = question.reporting["completeness"][at] * found["fitted"]
     totals = prepared.polygons.totals(response)
     if not totals.known.all():
         columns |= {STATE: totals.states, "observed_lower": totals.least, "observed_upper": totals.most}

@@ -25,6 +25,7 @@ from vbagg.geo.polygon_rows import Origin
 from vbagg.geo.polygons import Polygons, flaws
 from vbagg.geo.responses import read_totals
 from vbagg.geo.stack import Stack
+from vbagg.geo.told import NOTHING, Told, read_told
 
 FORMAT = 1
 BEGINNINGS = {
@@ -58,6 +59,13 @@ class AboutPolygons(_Strict):
     """How many totals of each response are missing or suppressed."""
 
 
+class AboutTold(_Strict):
+    """Columns of the polygons that say how totals came about."""
+
+    completeness: str | None = None
+    sd: str | None = None
+
+
 class Document(_Strict):
     """What `prepared.json` says."""
 
@@ -66,6 +74,7 @@ class Document(_Strict):
     responses: tuple[str, ...]
     exposure: Literal["population", "area", "expected"]
     is_spread: bool = False
+    told: AboutTold = AboutTold()
     notes: tuple[str, ...]
     polygons: AboutPolygons
     points: AboutPoints | None = None
@@ -103,13 +112,17 @@ def column_kinds(columns: dict[str, str]) -> dict[str, Any]:
 
 
 def require_polygons(
-    polygons: Polygons, responses: Sequence[str], exposure: str, gaps: Mapping[str, Mapping[str, int]]
+    polygons: Polygons,
+    responses: Sequence[str],
+    exposure: str,
+    gaps: Mapping[str, Mapping[str, int]],
+    told: Told = NOTHING,
 ) -> Polygons:
     """The polygons, with distinct ids, shapes, totals or bounds of them, and exposure."""
     frame, uppers = polygons.frame, polygons.uppers
     if not set(uppers) <= set(responses):
         raise ValueError(f"upper bounds must be those of responses; got some of {sorted(set(uppers) - set(responses))}")
-    for name in (polygons.id, exposure, *responses, *uppers.values()):
+    for name in (polygons.id, exposure, *responses, *uppers.values(), *told.words):
         if name not in frame or name == "geometry":
             raise ValueError(f"the polygons have no column {name!r}{did_you_mean(name, map(str, frame.columns))}")
     ids = frame[polygons.id]
@@ -118,7 +131,7 @@ def require_polygons(
     if found := flaws(frame.geometry):
         row, flaw = next(iter(found.items()))
         raise ValueError(f"polygon {polygons.labels[row]!r} {flaw}")
-    for name in (exposure, *responses, *uppers.values()):
+    for name in (exposure, *responses, *uppers.values(), *told.words):
         if not pd.api.types.is_numeric_dtype(frame[name]):
             raise ValueError(f"the column {name!r} of the polygons must hold numbers")
     labels = polygons.labels.tolist()
@@ -132,6 +145,9 @@ def require_polygons(
             raise ValueError(
                 f"totals of {name!r} must have the gaps {gaps.get(name, {})}; they have {totals.gap_sizes}"
             )
+    seen = np.any([~polygons.totals(name).missing for name in responses], axis=0)
+    for name, what in told.words.items():
+        read_told(frame[name], Origin(polygons.path), labels, seen, what)
     return polygons
 
 

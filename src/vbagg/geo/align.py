@@ -7,7 +7,7 @@ Where the source is coarser than the target, covariates are interpolated instead
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -138,6 +138,11 @@ def align_population(layer: Layer, grid: Grid, density: float | None = None) -> 
     return Alignment(layer, grid, (layer.name,), _or_copy(layer, grid, "sum"), partial(_counts, density))
 
 
+def squared(alignment: Alignment) -> Alignment:
+    """The same of the squares of the numbers of its cells, as variances of sums are those of standard deviations."""
+    return replace(alignment, source=partial(_squares, alignment.source))
+
+
 def align_categories(layer: Layer, grid: Grid, categories: Sequence[float]) -> Alignment:
     """Share of each cell's area, as far as it has a value, that falls to each category."""
     codes = np.asarray(categories, dtype=np.float32)[:, None, None]
@@ -152,6 +157,12 @@ def _values(layer: Layer, rows: slice, columns: slice) -> Planes:
 def _counts(density: float | None, layer: Layer, rows: slice, columns: slice) -> Floats:
     values = _values(layer, rows, columns).astype(np.float64)
     return values if density is None else values * density * layer.grid.sub(rows, columns).areas()
+
+
+def _squares(source: Callable[..., NDArray[np.floating]], layer: Layer, rows: slice, columns: slice) -> Floats:
+    # the sign stays, for whoever looks for what must not be negative
+    values = source(layer, rows, columns).astype(np.float64)
+    return values * np.abs(values)
 
 
 def _indicators(codes: Planes, layer: Layer, rows: slice, columns: slice) -> Planes:

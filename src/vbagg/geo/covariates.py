@@ -17,7 +17,19 @@ from vbagg.geo.rasters import Layer, open_layers
 File = str | os.PathLike[str]
 Files = Sequence[File] | Mapping[str, File]
 
-RESERVED = ("x", "y", "polygon", "cell", "coverage", "weight", "population", "area", "expected", "spread")
+RESERVED = (
+    "x",
+    "y",
+    "polygon",
+    "cell",
+    "coverage",
+    "weight",
+    "population",
+    "area",
+    "expected",
+    "spread",
+    "population_sd",
+)
 MOST_CATEGORIES = 30
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vbagg.geo.align import Alignment
-from vbagg.geo.covariates import Covariate
+from vbagg.geo.align import Alignment, align_population, squared
+from vbagg.geo.covariates import Covariate, masked_near
 from vbagg.geo.exposure import SPREAD, Exposure, Shares, ShareSums
 from vbagg.geo.gaps import Cells
 from vbagg.geo.grid import TILE_ROWS, Floats, Grid
 from vbagg.geo.overlay import Overlay, cells_covered
+from vbagg.geo.people_errors import INDEPENDENT, PLANE, TOGETHER, ErrorSums, PeopleErrors
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.population import Reading
 from vbagg.geo.rasters import Layer
@@ -29,6 +30,7 @@ from vbagg.held import Held, Here
 BAND_CELLS = 2_000_000  # cells whose pairs with polygons are in memory at once
 NUMBER = 4  # bytes
 PAIRS, RAW = "pairs.bin", "unfilled.tif"
+SD_FILE = "population-sd-file"
 
 Tell = Callable[[str], None]
 HERE: Held[Any] = Here(())
@@ -146,6 +148,8 @@ class Layout:
         Number of cells that each polygon reaches, and the same with parts of cells counted as such.
     n_cells
         Number of cells under any polygon.
+    errors
+        How far off people may be by a raster; None without one.
     """
 
     polygons: Polygons
@@ -165,6 +169,7 @@ class Layout:
     pixels: NDArray[np.int64]
     covered: Floats
     n_cells: int
+    errors: PeopleErrors | None = None
 
     @property
     def exposed_as(self) -> str | None:
@@ -199,6 +204,8 @@ def lay_out(
     exposure: Exposure,
     spread_by: Layer | None = None,
     population_is: str,
+    sd: Layer | None = None,
+    sd_errors: str = TOGETHER,
     folder: Path,
     attempt: Attempt[Any] = plainly,
     tell: Tell = lambda text: None,
@@ -218,6 +225,8 @@ def lay_out(
         What cells are weighted by; and the raster that a column of the polygons is spread by, if not by area alone.
     population_is
         See `read_population_as`.
+    sd, sd_errors
+        Raster of standard deviations of the people, in their units, and how errors of its cells go together.
     folder
         Where to write; must exist.
     attempt
@@ -235,8 +244,14 @@ def lay_out(
     lit = None if spread_by is None else _open_spread(spread_by, grid, attempt, places)
     if lit is not None:
         readers.append(Reader("spread-by-file", lit, attempt))
+    doubts = None
     if population is not None:
+        density = population[1].density
+        doubts = None if sd is None else attempt(SD_FILE, sd.file, partial(_open_sd, sd, grid, density, sd_errors))
+        if doubts is not None:
+            readers.append(Reader(SD_FILE, doubts, attempt))
         readers.append(Reader("population-file", population[0], attempt))
+    errors = None if doubts is None else ErrorSums(doubts, sd_errors, len(placed))
     names = [name for reader in readers for name in reader.alignment.names]
     with_area = exposure.kind == "area" or exposure.column is not None or not names
     sums = None
@@ -255,6 +270,9 @@ def lay_out(
         counts.add(band)
         planes = [reader.take(one, rows) for reader, one in zip(readers, band.planes, strict=False)]
         laid = np.concatenate([*planes, *map(result_of, band.planes[len(readers) :])])
+        if errors is not None:
+            sd_plane, people_plane = (laid[names.index(name)] for name in (PLANE, "population"))
+            errors.add(band.pairs, rows, grid, sd_plane, people_plane)
         if sums is not None:
             sums.add(band.pairs, rows, grid, laid[-1], None if lit is None else laid[names.index(SPREAD)])
         return laid
@@ -280,6 +298,7 @@ def lay_out(
         pixels=counts.pixels,
         covered=counts.covered,
         n_cells=counts.n_cells,
+        errors=None if errors is None or doubts in unread else errors.found(),
     )
 
 
@@ -287,6 +306,12 @@ def _open_spread(layer: Layer, grid: Grid, attempt: Attempt[Any], places: Held[A
     """How the raster that a column is spread by comes to the grid: as a mean, like a covariate."""
     found, _ = open_all([Covariate(layer, False)], None, grid, "guess", (), attempt, places, "spread-by-file")
     return replace(found[0].alignment, names=(SPREAD,)) if found else None
+
+
+def _open_sd(layer: Layer, grid: Grid, density: float | None, errors: str) -> Alignment:
+    """How standard deviations come to the grid: as people do, or where errors are independent as their squares."""
+    aligned = align_population(masked_near(layer, grid), grid, density)
+    return replace(squared(aligned) if errors == INDEPENDENT else aligned, names=(PLANE,))
 
 
 class _Counts:

@@ -76,7 +76,8 @@ def write_maps(
         Rates are given per so many people (square kilometres without a population).
     match_totals
         Whether to map counts rescaled to the observed totals too; see `vbagg.geo.matching` for overlaps. Expected
-        counts stay where totals are missing, or only bounds of them are known.
+        counts stay where totals are missing, or only bounds of them are known. Totals that are reported in part are
+        divided by their completeness.
     progress
         None, True, False or a function of one dict per piece (`pieces` done, `of` all), per band (`rows` done, `of`
         all) and per file (`writing`).
@@ -219,6 +220,8 @@ def _totals_to_match(model: Any, prepared: Prepared, response: str) -> Floats:
             "Leave it out."
         )
     observed = prepared.polygons.totals(response).exact
+    if prepared.told.completeness is not None:
+        observed = observed / prepared.polygons.frame[prepared.told.completeness].to_numpy(np.float64)
     _require_positive(observed)
     return observed
 

@@ -27,6 +27,7 @@ from vbagg.geo.observed_totals import Totals, read_observed
 from vbagg.geo.polygon_rows import PolygonRows, read_rows
 from vbagg.geo.repeated import outlines
 from vbagg.geo.responses import read_totals
+from vbagg.geo.told import NOTHING, Told, read_told
 
 if TYPE_CHECKING:
     from vbagg.geo.joining import JoinedBy
@@ -135,6 +136,7 @@ def read_polygons(
     exposure: Exposure = BY_AREA,
     marks: Mapping[str, Interval] | None = None,
     negative: bool = False,
+    told: Told = NOTHING,
 ) -> Polygons:
     """Read polygons from a GeoPackage, a shapefile, GeoJSON or GeoParquet, and check them.
 
@@ -158,8 +160,11 @@ def read_polygons(
         What marks of suppressed totals stand for: see `marks_of`.
     negative
         Whether responses may be negative, as differences are, and have no bounds.
+    told
+        Columns that say how totals came about; numbers wherever there is a total.
     """
-    return checked(read_rows(path, id, layer, table), id, columns, exposure, marks=marks, negative=negative)
+    rows = read_rows(path, id, layer, table)
+    return checked(rows, id, columns, exposure, marks=marks, negative=negative, told=told)
 
 
 def checked(
@@ -170,6 +175,7 @@ def checked(
     *,
     marks: Mapping[str, Interval] | None = None,
     negative: bool = False,
+    told: Told = NOTHING,
 ) -> Polygons:
     """Polygons from rows that nobody has looked at; see `read_polygons`."""
     frame, path = rows.frame.copy(), rows.path
@@ -190,6 +196,7 @@ def checked(
         notes += (f"{Path(path).name}: no id was named, so polygons are numbered from 1 in the order of the file.",)
     numbers = [(name, "response") for name in columns]
     numbers += [(exposure.column, exposure.word)] if exposure.column is not None else []
+    numbers += told.words.items()
     for name, what in ((id, "id"), *numbers):
         if (flaw := rows.origin(name).flaw) is not None:
             raise ValueError(flaw)
@@ -208,12 +215,12 @@ def checked(
     uppers: dict[str, str] = {}
     labels = polygons.labels.tolist()
     for name in columns:
-        totals, told = read_observed(frame[name], rows.origin(name), labels, marks, negative)
+        totals, ways = read_observed(frame[name], rows.origin(name), labels, marks, negative)
         frame[name] = totals.least
         if totals.suppressed.any():
             uppers[name] = free_name(f"{name}_upper", frame)
             frame[uppers[name]] = totals.upper
-        notes += tuple(f"{polygons.file_of(name)}: {how}" for how in told)
+        notes += tuple(f"{polygons.file_of(name)}: {how}" for how in ways)
         if rows.origins and name not in rows.origins:
             tables = some([Path(origin.path).name for origin in rows.origins.values()][:1], quote=False)
             notes += (f"{polygons.file}: the response {name!r} was taken from here, since {tables} has none.",)
@@ -222,6 +229,8 @@ def checked(
             frame[exposure.column], rows.origin(exposure.column), labels, exposure.word
         )
         notes += (f"{polygons.file_of(exposure.column)}: {read_as}",) if read_as else ()
+    for name, what in told.words.items():
+        frame[name] = read_told(frame[name], rows.origin(name), labels, _any_total(frame, columns), what)
     require_degrees(polygons.bounds, polygons.crs, path)
     gathered_frame = _gathered(_plain(frame, {*names, *uppers.values()}))
     frame, repaired = _valid(gathered_frame)
@@ -238,6 +247,12 @@ def checked(
     if columns and is_numbered:
         _require_once(polygons)
     return polygons
+
+
+def _any_total(frame: gpd.GeoDataFrame, columns: Sequence[str]) -> NDArray[np.bool_]:
+    """Which polygons have a total of some response, or bounds of it."""
+    found = [frame[name].notna().to_numpy() for name in columns]
+    return np.any(found, axis=0) if found else np.zeros(len(frame), dtype=bool)
 
 
 @lru_cache(maxsize=1)  # the grid's CRS is asked for several times in a row

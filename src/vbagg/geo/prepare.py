@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from vbagg.errors import unknown_name
+from vbagg.geo.assumptions import with_told
 from vbagg.geo.bands import kept_open
 from vbagg.geo.bounds import marks_of
 from vbagg.geo.cell_features import cell_features
@@ -22,12 +23,14 @@ from vbagg.geo.grid import Floats, Grid
 from vbagg.geo.joining import joined_by
 from vbagg.geo.layout import Layout, lay_out
 from vbagg.geo.overlay import Overlay, shares_inside
+from vbagg.geo.people_errors import ERRORS, TOGETHER, PopulationSd, population_sd_of, require_sound
 from vbagg.geo.pixels import check_exposure, write_pixels
 from vbagg.geo.polygons import Polygons, read_polygons
 from vbagg.geo.population import READINGS
 from vbagg.geo.prepared import PIXELS, STACK, Prepared
 from vbagg.geo.surveyed import surveyed_by
 from vbagg.geo.target import require_manageable, target_grid
+from vbagg.geo.told import Told
 from vbagg.geo.workers import most_pixels, places_of
 
 __all__ = ["Prepared", "prepare"]
@@ -56,6 +59,10 @@ def prepare(
     population_column: str | None = None,
     exposure_column: str | None = None,
     spread_by: File | None = None,
+    completeness_column: str | None = None,
+    population_sd: float | File | None = None,
+    population_sd_column: str | None = None,
+    population_errors: str = TOGETHER,
     missing: str = "nearest",
     points: Any = None,
     at: str | None = None,
@@ -102,6 +109,12 @@ def prepare(
     spread_by
         Raster by which such a column is spread over the cells of each polygon: a cell's share is proportional to its
         area times its value. Default: by area.
+    completeness_column
+        Column of the polygons with the share of what occurs that is reported, above 0 and at most 1.
+    population_sd, population_sd_column, population_errors
+        How far off people may be, as a standard deviation: a number relative to the people of each polygon, a column of
+        such numbers, or a raster of that of the people in each cell, in the units of `population`; and whether errors
+        of its cells are `"shared"` within a polygon, so that standard deviations add up, or `"independent"`.
     missing
         `"nearest"`, `"drop"` or `"median"`: what becomes of missing covariates, see `fill`.
     points, at, point_response, point_trials, point_people, point_crs, point_sheet
@@ -121,7 +134,11 @@ def prepare(
     Everything is read and written in bands of rows, so that memory does not grow with the rasters or the pixels. More
     pixels than a fit can hold, here or on the workers, are refused before any raster is read.
     """
-    for name, value, known in (("missing", missing, POLICIES), ("population_is", population_is, READINGS)):
+    for name, value, known in (
+        ("missing", missing, POLICIES),
+        ("population_is", population_is, READINGS),
+        ("population_errors", population_errors, ERRORS),
+    ):
         if value not in known:
             raise unknown_name(name, value, known)
     table, marks = joined_by(totals, on, sheet, unmatched), marks_of(suppressed)
@@ -129,13 +146,15 @@ def prepare(
     tell = progress or (lambda text: None)
     responses = (response,) if isinstance(response, str) else tuple(response)
     exposure = exposure_of(population, population_column, exposure_column, spread_by)
+    doubt = population_sd_of(population_sd, population_sd_column, population_errors, population, exposure)
+    told_by = Told(completeness_column, population_sd_column)
     with output_folder(folder) as out, TemporaryDirectory(prefix=".layout-", dir=out) as scratch, kept_open():
         if surveyed is not None:
             tell("reading points")
         surveys = None if surveyed is None else surveyed.read()
         if layout is None:
             tell("reading polygons")
-            shapes = read_polygons(polygons, id, layer, responses, table, exposure, marks, negative)
+            shapes = read_polygons(polygons, id, layer, responses, table, exposure, marks, negative, told_by)
             for name in (shapes.id, *responses):
                 if name.lower() == exposure.kind:
                     raise ValueError(
@@ -144,6 +163,7 @@ def prepare(
             tell("reading rasters")
             people = None if population is None else open_one(population)
             lit = None if spread_by is None else open_one(spread_by)
+            sd = None if doubt.file is None else open_one(doubt.file)
             inputs = open_covariates(covariates, categories)
             base = people or lit or next((covariate.layer for covariate in inputs), None)
             target = target_grid(shapes, base, resolution, grid)
@@ -154,10 +174,10 @@ def prepare(
             overlay = Overlay(shapes.to(target.crs), target).require_pairs()
             layout = lay_out(
                 shapes, responses, overlay, base, people, inputs,
-                exposure=exposure, spread_by=lit, population_is=population_is, folder=Path(scratch), tell=tell,
-                places=places_of(client),
+                exposure=exposure, spread_by=lit, population_is=population_is, sd=sd, sd_errors=population_errors,
+                folder=Path(scratch), tell=tell, places=places_of(client),
             )  # fmt: skip
-        made = _prepared(layout, missing, Path(scratch), tell)
+        made = _prepared(layout, missing, Path(scratch), tell, told_by, doubt)
         if surveys is not None:
             placed = surveys.placed(made.stack.grid, lambda cells: cell_features(made, cells)[0])
             made = replace(made, points=placed, notes=(*made.notes, *placed.notes))
@@ -165,10 +185,14 @@ def prepare(
         return replace(made, stack=stack, table=made.table.replace(out / PIXELS))
 
 
-def _prepared(layout: Layout, missing: str, folder: Path, tell: Callable[[str], None]) -> Prepared:
+def _prepared(
+    layout: Layout, missing: str, folder: Path, tell: Callable[[str], None], told_by: Told, doubt: PopulationSd
+) -> Prepared:
     """Fill gaps, and write layers and pixels."""
     tell("filling gaps")
     gone = check_exposure(layout)
+    if layout.errors is not None:
+        require_sound(layout.errors, layout.polygons.labels)
     groups = [
         Group(one.alignment.layer.file, one.alignment.layer.name, one.alignment.names, one.is_category)
         for one in layout.covariates
@@ -177,15 +201,17 @@ def _prepared(layout: Layout, missing: str, folder: Path, tell: Callable[[str], 
     tell("writing layers")
     written = write_pixels(layout, filling, folder / STACK, folder / PIXELS)
     shapes, more = _with_totals(layout.polygons, written.totals, layout)
+    shapes, told, assumed = with_told(shapes, told_by, doubt, layout.errors)
     return Prepared(
         polygons=shapes,
         stack=written.stack,
         table=folder / PIXELS,
         covariates=filling.names,
         responses=layout.responses,
-        notes=(*_notes(layout), *filling.notes, *gone, *written.notes, *more),
+        notes=(*_notes(layout), *filling.notes, *gone, *written.notes, *more, *assumed),
         exposure=layout.kind,
         is_spread=layout.shares is not None,
+        told=told,
     )
 
 

@@ -8,7 +8,7 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from vbagg.geo.pieces import Pieces
 from vbagg.geo.points import Points, points_from
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.stack import Stack
+from vbagg.geo.told import NOTHING, Told
 from vbagg.stored import StoredBags, read_rows
 
 DOCUMENT, PIXELS, POLYGONS, STACK = "prepared.json", "pixels.parquet", "polygons.gpkg", "stack.tif"
@@ -66,6 +67,8 @@ class Prepared:
         What weights are: `"population"`, `"area"`, or `"expected"` counts.
     is_spread
         Whether they are a column of the polygons, spread over the cells of each.
+    told
+        Columns of the polygons with the completeness of reports, and with relative standard deviations of people.
     points
         Surveys at points, None without any; see `vbagg.geo.points`.
     """
@@ -78,6 +81,7 @@ class Prepared:
     notes: tuple[str, ...]
     exposure: str
     is_spread: bool = False
+    told: Told = NOTHING
     points: Points | None = None
 
     def __post_init__(self) -> None:
@@ -171,6 +175,19 @@ class Prepared:
         upper = pd.Series(self.polygons.totals(response).upper, index=list(self.polygons.labels), name=response)
         return None if upper[here].isna().all() else upper[here]
 
+    def completeness(self) -> pd.Series | None:
+        """Share of what occurs that is reported in the polygons that are in `bags`; None if nothing was told of it."""
+        return None if self.told.completeness is None else self.y(self.told.completeness)
+
+    def weight_sd(self) -> pd.Series | None:
+        """Standard deviation of their people, relative to these; None if nothing was told of it."""
+        return None if self.told.sd is None else self.y(self.told.sd)
+
+    def reporting(self) -> dict[str, pd.Series]:
+        """What was told of these two, by the names that `fit`, `predictive_bags` and `score` have for them."""
+        told = {"completeness": self.completeness(), "weight_sd": self.weight_sd()}
+        return {name: values for name, values in told.items() if values is not None}
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write everything into a folder, which is created if need be."""
         frame, path = self.polygons.frame, Path(folder)
@@ -196,9 +213,10 @@ class Prepared:
             about = said.polygons
             frame = _read_polygons(require_kind(path / POLYGONS), about)
             polygons = Polygons(frame, about.id, about.path, about.notes, uppers=about.uppers)
+            told = Told(said.told.completeness, said.told.sd)
             stack = require_layers(Stack.open(require_kind(path / STACK)), said.covariates, said.exposure)
             return cls(
-                polygons=require_polygons(polygons, said.responses, said.exposure, about.gaps),
+                polygons=require_polygons(polygons, said.responses, said.exposure, about.gaps, told),
                 stack=stack,
                 table=require_columns(require_kind(path / PIXELS), said.covariates),
                 covariates=said.covariates,
@@ -206,6 +224,7 @@ class Prepared:
                 notes=said.notes,
                 exposure=said.exposure,
                 is_spread=said.is_spread,
+                told=told,
                 points=_read_points(path / POINTS, said, stack),
             )
         except Exception as error:  # whatever files that `save` did not write lead to
@@ -220,6 +239,7 @@ class Prepared:
             "responses": self.responses,
             "exposure": self.exposure,
             "is_spread": self.is_spread,
+            "told": asdict(self.told),
             "notes": self.notes,
             "polygons": {
                 "id": self.polygons.id,

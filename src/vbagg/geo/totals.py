@@ -6,7 +6,7 @@ totals are added with their covariance; between pieces, as between bags, that co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+EXACT = {"completeness": 1.0, "weight_sd": 0.0}
+"""What stands for nothing told, where there is no total."""
 PIECE = 30_000
 """Most individuals of a piece."""
 
@@ -72,6 +74,8 @@ class FittedTotals:
     ----------
     labels, y, examined
         All polygons, their totals as far as they are known, and those of the examined, if there are any.
+    reporting
+        Completeness of reports, and relative standard deviations of people, of all polygons as far as they are told.
     level, per
         Level of intervals, and units of rates.
     """
@@ -81,6 +85,7 @@ class FittedTotals:
     examined: Floats | None
     level: float
     per: float
+    reporting: dict[str, Floats] = field(default_factory=dict)
     name: str = "totals"
 
     @classmethod
@@ -88,12 +93,16 @@ class FittedTotals:
         """Those of a response of prepared data."""
         labels = prepared.polygons.labels
         examined = None if trials is None else prepared.y(trials).reindex(labels).to_numpy()
-        return cls(labels, prepared.polygons.totals(response).exact, examined, level, per)
+        reporting = {
+            name: values.reindex(labels).fillna(EXACT[name]).to_numpy() for name, values in prepared.reporting().items()
+        }
+        return cls(labels, prepared.polygons.totals(response).exact, examined, level, per, reporting)
 
     def told(self) -> str:
         """Units, and what was observed."""
         examined = None if self.examined is None else self.examined.tolist()
-        return repr((self.level, self.per, self.labels.tolist(), self.y.tolist(), examined))
+        reporting = {name: values.tolist() for name, values in self.reporting.items()}
+        return repr((self.level, self.per, self.labels.tolist(), self.y.tolist(), examined, reporting))
 
     def answer(self, model: Any, rows: PieceRows) -> Floats:
         """Columns of `NAMES` (k, polygons)."""
@@ -103,7 +112,7 @@ class FittedTotals:
         at = pd.Index(self.labels).get_indexer(list(bags.labels))
         exposure, y = bags.totals(), self.y[at]
         examined = None if self.examined is None else self.examined[at]
-        new = model.predictive_bags(bags, examined)
+        new = model.predictive_bags(bags, examined, **{name: values[at] for name, values in self.reporting.items()})
         base = exposure if examined is None else examined
         found = summary(model, model.posterior_bags(bags), base, self.level, self.per)
         below, upto = pit_ends(new, np.nan_to_num(y))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vbagg.likelihoods.counts import NegativeBinomial, Poisson
     from vbagg.likelihoods.exponential import Exponential
     from vbagg.likelihoods.normal import Normal
+    from vbagg.likelihoods.reported import Reported
     from vbagg.likelihoods.zero_inflated import ZeroInflatedPoisson
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "NegativeBinomial",
     "Normal",
     "Poisson",
+    "Reported",
     "ZeroInflatedPoisson",
     "get_likelihood",
     "likelihood_classes",
@@ -50,6 +52,7 @@ __all__ = [
 _HOMES = {place.split(".")[1]: place.split(".")[0] for place in REGISTERED.values()} | {
     "Likelihood": "base",
     "Censored": "censored",
+    "Reported": "reported",
 }
 
 

@@ -62,6 +62,8 @@ class Likelihood:
     """Customary unit of rates; None for a power of ten that makes them legible."""
     bounds: ClassVar[tuple[str, ...]] = ()
     """Expectations of `Lemma1` that `bound` needs."""
+    relative_spread: ClassVar[bool] = True
+    """Whether a spread is relative to the squared total, so that it stays the same where totals are multiplied."""
     exact: ClassVar[bool] = False
     """Whether `matched` is exact, so that no other approximation is needed."""
 

@@ -31,6 +31,7 @@ class Binomial(Likelihood):
     individual_effect = True
     outputs = "counts"
     rates_per = 100.0
+    relative_spread = False
     bounds: ClassVar[tuple[str, ...]] = ("log_total", "log_rest")
     refused: ClassVar[dict[str, str]] = dict.fromkeys(
         ("identity", "exp", "square"), "a probability lies between zero and one; use 'logistic'"

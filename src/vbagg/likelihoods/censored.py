@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vbagg import laws
-from vbagg.bags import BagTable
-from vbagg.kernels import Prior
-from vbagg.likelihoods.base import Array, Facts, Learnt, Lemma1, Likelihood, Parameters
+from vbagg.likelihoods.base import Array, Facts, Lemma1, Likelihood, Parameters
 from vbagg.likelihoods.within import MOST_COUNTS, TAIL, Terms, terms_needed
+from vbagg.likelihoods.wrapped import Wrapped
 from vbagg.matched import Matched
 
 ROOM = 4_000_000
@@ -23,21 +21,13 @@ LOWER, UPPER = "lower", "upper"
 
 
 @dataclass(frozen=True)
-class Censored(Likelihood):
+class Censored(Wrapped):
     """The likelihood `of` outputs, where bags have the facts `lower` and `upper` that of an output in between.
 
     Everything else is that of the outputs themselves.
     """
 
-    of: Likelihood
     terms: Terms = field(default_factory=Terms)
-    shared: ClassVar[tuple[str, ...]] = (
-        *("name", "links", "refused", "counts", "needs_trials", "individual_effect", "outputs", "rates_per"),
-    )
-
-    def __post_init__(self) -> None:
-        for name in self.shared:
-            object.__setattr__(self, name, getattr(self.of, name))
 
     @property
     def numbers_per_output(self) -> int:  # noqa: D102
@@ -92,47 +82,6 @@ class Censored(Likelihood):
                 f"`approximation`={name!r} does not go with `upper`: it needs the density of an output, and an interval"
                 " has a probability that is no function of these expectations. Use 'matched' or 'montecarlo'."
             )
-
-    # what is that of the outputs themselves
-
-    def priors(self) -> dict[str, Prior]:  # noqa: D102
-        return self.of.priors()
-
-    def facts(self, bags: BagTable, trials: np.ndarray | None, rate_scale: float = 1.0) -> Facts:  # noqa: D102
-        return self.of.facts(bags, trials, rate_scale)
-
-    def in_users_units(self, log_values: Any, rate_scale: float) -> Learnt:  # noqa: D102
-        return self.of.in_users_units(log_values, rate_scale)
-
-    def exposure(self, bags: BagTable, trials: np.ndarray | None) -> np.ndarray:  # noqa: D102
-        return self.of.exposure(bags, trials)
-
-    def check_outputs(self, y: np.ndarray, labels: Any, trials: np.ndarray | None) -> None:  # noqa: D102
-        self.of.check_outputs(y, labels, trials)
-
-    def mean(self, T: Any, facts: Facts, p: Parameters) -> Any:  # noqa: D102
-        return self.of.mean(T, facts, p)
-
-    def variance(self, T: Any, facts: Facts, p: Parameters) -> Any:  # noqa: D102
-        return self.of.variance(T, facts, p)
-
-    def unit_variance(self, M: Any, V: Any = 0.0) -> Any:  # noqa: D102
-        return self.of.unit_variance(M, V)
-
-    def predictive(self, total: laws.Law, facts: Facts, learnt: Learnt) -> laws.Law:  # noqa: D102
-        return self.of.predictive(total, facts, learnt)
-
-    def simulate(self, T: np.ndarray, facts: Facts, learnt: Learnt, rng: np.random.Generator) -> np.ndarray:  # noqa: D102
-        return self.of.simulate(T, facts, learnt, rng)
-
-    def support(self, facts: Facts) -> tuple[Any, Any]:  # noqa: D102
-        return self.of.support(facts)
-
-    def effect_spread(self, learnt: Learnt) -> float:  # noqa: D102
-        return self.of.effect_spread(learnt)
-
-    def without_effect(self, learnt: Learnt) -> Likelihood:  # noqa: D102
-        return Censored(self.of.without_effect(learnt), self.terms)
 
 
 def censored(

@@ -32,6 +32,7 @@ class Normal(Likelihood):
     name = "normal"
     links = ("identity",)
     rates_per = 1.0
+    relative_spread = False
     exact = True
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from vbagg.errors import NotFittedError
 from vbagg.likelihoods.base import Likelihood
 from vbagg.models.frame import check_is_bags
 from vbagg.models.outputs import aligned_outputs
+from vbagg.models.reporting import aligned_told
 from vbagg.posterior import PointEstimate, Posterior
 
 
@@ -78,7 +79,9 @@ class FittedState(Protocol):
         """Posterior of the totals of bags."""
         ...
 
-    def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
+    def predictive_bags(
+        self, bags: Bags, trials: Any, offset: Any, completeness: Any = None, weight_sd: Any = None
+    ) -> Posterior:
         """Distribution of a new output of each bag."""
         ...
 
@@ -97,24 +100,43 @@ class BagModel(Estimator):
         """Posterior of each bag's expected total."""
         return self._checked().posterior_bags(bags, offset)
 
-    def predictive_bags(self, bags: Bags, trials: Any = None, offset: Any = None) -> Posterior:
-        """Distribution of a new output of each bag: noise and bag effect included."""
-        return self._checked().predictive_bags(bags, trials, offset)
+    def predictive_bags(
+        self, bags: Bags, trials: Any = None, offset: Any = None, completeness: Any = None, weight_sd: Any = None
+    ) -> Posterior:
+        """Distribution of a new output of each bag: noise and bag effect included.
 
-    def predict(self, bags: Bags, trials: Any = None, offset: Any = None) -> np.ndarray:
-        """Expected output of each bag."""
-        return self.predictive_bags(bags, trials, offset).mean
+        That of all that occurs among the individuals as they are given, whatever a fit was told, unless `completeness`
+        and `weight_sd` say otherwise: as in `VBAgg.fit`.
+        """
+        return self._checked().predictive_bags(bags, trials, offset, completeness, weight_sd)
 
-    def score(self, bags: Bags, y: Any, trials: Any = None, offset: Any = None, upper: Any = None) -> float:
+    def predict(
+        self, bags: Bags, trials: Any = None, offset: Any = None, completeness: Any = None, weight_sd: Any = None
+    ) -> np.ndarray:
+        """Expected output of each bag: the mean of `predictive_bags`."""
+        return self.predictive_bags(bags, trials, offset, completeness, weight_sd).mean
+
+    def score(
+        self,
+        bags: Bags,
+        y: Any,
+        trials: Any = None,
+        offset: Any = None,
+        upper: Any = None,
+        completeness: Any = None,
+        weight_sd: Any = None,
+    ) -> float:
         """Mean log predictive density of the outputs of bags, those that are missing (NaN) left out.
 
-        Where `upper` is more than `y` it is the log probability of an output between them.
+        Where `upper` is more than `y` it is the log probability of an output between them. `completeness` and
+        `weight_sd` are those of `predictive_bags`.
         """
         self._checked()
         check_is_bags(bags)
         outputs = aligned_outputs(bags, y, trials, upper)
         outputs.require(1)
-        found = self.predictive_bags(bags, outputs.trials_for_all, offset).log_prob(outputs.y, outputs.upper)
+        told = aligned_told(bags, completeness, weight_sd, outputs.seen)
+        found = self.predictive_bags(bags, outputs.trials_for_all, offset, **told).log_prob(outputs.y, outputs.upper)
         return float(np.mean(found[outputs.seen]))
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -14,12 +14,14 @@ from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
 from vbagg.likelihoods.censored import censored
 from vbagg.likelihoods.estimate import estimate_noise, estimate_rate
+from vbagg.likelihoods.reported import COMPLETENESS, reported
 from vbagg.links import get_link
 from vbagg.models import setup
 from vbagg.models.base import BagModel
 from vbagg.models.frame import check_is_bags
 from vbagg.models.outputs import given_outputs
 from vbagg.models.point import noise_alone
+from vbagg.models.reporting import told_of
 from vbagg.posterior import PointEstimate, Posterior
 
 
@@ -57,15 +59,19 @@ class ConstantFitted:
         share = np.ones(len(bags)) if self.likelihood.needs_trials else bags.totals()
         return PointEstimate(self.rate_scale * share)
 
-    def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
+    def predictive_bags(
+        self, bags: Bags, trials: Any, offset: Any, completeness: Any = None, weight_sd: Any = None
+    ) -> Posterior:
         """Noise of the outputs of new bags."""
         totals = self.posterior_bags(bags, offset).mean
-        facts = setup.predictive_facts(bags, self.likelihood, trials)
-        return noise_alone(self.likelihood, totals, get_link(self.likelihood.links[0]), facts, self.noise)
+        likelihood, facts = setup.to_predict(bags, self.likelihood, trials, completeness, weight_sd)
+        return noise_alone(likelihood, totals, get_link(self.likelihood.links[0]), facts, self.noise)
 
 
 class Constant(BagModel):
     """`y_a / w_a` for every individual of a bag with a known output, `sum y / sum w` for all others.
+
+    Where outputs are reported in part, `w_a` is multiplied by the completeness.
 
     Bags given to `predict`, `score` and the posteriors of bags count as new, whatever their labels; rates of training
     bags are in `bag_rates_`, and `posterior(X, bag=labels)` gives them to individuals.
@@ -81,26 +87,40 @@ class Constant(BagModel):
     def __init__(self, likelihood: str | Likelihood = "poisson") -> None:
         self.likelihood = likelihood
 
-    def fit(self, bags: Bags, y: Any, trials: Any = None, progress: Any = None, upper: Any = None) -> Self:
+    def fit(
+        self,
+        bags: Bags,
+        y: Any,
+        trials: Any = None,
+        progress: Any = None,
+        upper: Any = None,
+        completeness: Any = None,
+        weight_sd: Any = None,
+    ) -> Self:
         """Take the rates of bags.
 
         Where outputs are known within bounds only (`upper`, as for `VBAgg`), the overall rate is the likeliest one, and
-        the rate of such a bag is the nearest to it within its bounds.
+        the rate of such a bag is the nearest to it within its bounds. `completeness` and `weight_sd` are those of
+        `VBAgg`; errors of weights are noise.
         """
         likelihood = get_likelihood(self.likelihood)
         check_is_bags(bags)
         outputs = given_outputs(bags, y, trials, likelihood, upper)
         outputs.require(1)
         seen, known = outputs.seen, outputs.observed()
+        told = told_of(bags, completeness, weight_sd, seen)
         exposure = likelihood.exposure(bags, outputs.trials)
         share = exposure[seen] if known.trials is None else np.ones(len(known.y))
+        exposure = exposure * told.get(COMPLETENESS, 1.0)
         facts = likelihood.facts(bags if seen.all() else bags[seen], known.trials)
+        facts |= {name: values[seen] for name, values in told.items()}
+        of_data = reported(likelihood, told)
         rate = float(known.typical.sum() / exposure[seen].sum())
         if known.hidden.any():
-            of_data, bounds = censored(likelihood, known.y, known.upper, known.labels, facts)
+            of_data, bounds = censored(of_data, known.y, known.upper, known.labels, facts)
             rate, noise = estimate_rate(of_data, known.typical, share, facts | bounds, rate)
         else:
-            noise = estimate_noise(likelihood, known.y, rate * share, facts)
+            noise = estimate_noise(of_data, known.y, rate * share, facts)
         values = np.clip(rate * exposure, outputs.y, outputs.upper)
         # a bag without trials, or without an output, has the overall rate
         rates = np.divide(values, exposure, out=np.full(len(bags), rate), where=seen & (exposure > 0))

@@ -212,11 +212,12 @@ class Fitted:
         n_columns = max(len(member.q.mu) for member in self.members)
         return {"residual": self.residual, "random_state": self.random_state, "n_columns": n_columns}
 
-    def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
+    def predictive_bags(
+        self, bags: Bags, trials: Any, offset: Any, completeness: Any = None, weight_sd: Any = None
+    ) -> Posterior:
         """Distribution of a new output of each bag, taken as a new bag."""
-        likelihood = self.likelihood
         self.frame.check_bags(bags)
-        facts = setup.predictive_facts(bags, likelihood, trials)
+        likelihood, facts = setup.to_predict(bags, self.likelihood, trials, completeness, weight_sd)
         plan = self._plan(bags, offset)
         found: dict[int, Totals] = {}
 

@@ -82,16 +82,18 @@ class GLMFitted:
 
         return BagPosterior(law, lambda n, seed: self._draw(Z, known, weight, n, seed), covariance)
 
-    def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
+    def predictive_bags(
+        self, bags: Bags, trials: Any, offset: Any, completeness: Any = None, weight_sd: Any = None
+    ) -> Posterior:
         """Distribution of a new output of each bag: noise and uncertain coefficients."""
         totals = self.posterior_bags(bags, offset)
-        facts = setup.predictive_facts(bags, self.likelihood, trials)
+        likelihood, facts = setup.to_predict(bags, self.likelihood, trials, completeness, weight_sd)
         total = self.frame.link.total_law.from_moments(totals.mean, totals.std**2)
-        law = self.likelihood.predictive(total, facts, self.noise)
+        law = likelihood.predictive(total, facts, self.noise)
 
         def draw(n: int, seed: int) -> np.ndarray:
             rng = np.random.default_rng([seed, 1])
-            return self.likelihood.simulate(totals.sample(n, seed), facts, self.noise, rng)
+            return likelihood.simulate(totals.sample(n, seed), facts, self.noise, rng)
 
         return Posterior(law, draw)
 
@@ -157,12 +159,14 @@ class BagGLM(BagModel):
         offset: Any = None,
         progress: Any = None,
         upper: Any = None,
+        completeness: Any = None,
+        weight_sd: Any = None,
     ) -> Self:
         """Regress bag outputs on bag means.
 
         Parameters
         ----------
-        bags, y, trials, upper
+        bags, y, trials, upper, completeness, weight_sd
             As for `VBAgg`.
         offset
             Known term of the linear predictor per row of the data that made `bags`. A bag has the logarithm of the
@@ -174,10 +178,11 @@ class BagGLM(BagModel):
             raise ValueError(f"`ridge` must be positive; got {self.ridge!r}. A tiny number such as 1e-6 is allowed.")
         likelihood = get_likelihood(self.likelihood)
         link = get_link(self.link)
-        data = setup.training_data(bags, y, trials, offset, likelihood, link, upper=upper)
+        told = {"upper": upper, "completeness": completeness, "weight_sd": weight_sd}
+        data = setup.training_data(bags, y, trials, offset, likelihood, link, **told)
         columns = self._columns(data.bags)
-        frame = _bag_frame(data, likelihood, link, columns)
-        facts = likelihood.facts(data.bags, data.trials) | data.bounds
+        frame = _bag_frame(data, link, columns)
+        facts = likelihood.facts(data.bags, data.trials) | data.told
         design = Design(*regressors(frame, columns, data.bags, data.offset), data.y, facts)
         least = (LEAST_NOISE * frame.rate_scale) ** 2
         beta, precision, noise, wrong = estimate(data.likelihood, link, design, self.ridge, least)
@@ -238,7 +243,7 @@ def regressors(
     return with_ones(ready.X[:, columns]), known, ready.weight
 
 
-def _bag_frame(data: setup.TrainingData, likelihood: Likelihood, link: Link, columns: tuple[int, ...]) -> Frame:
+def _bag_frame(data: setup.TrainingData, link: Link, columns: tuple[int, ...]) -> Frame:
     """Units of bag means; a column whose means do not vary is an error."""
     means = bag_means(data.bags)
     flat = [j for j in columns if means.X[:, j].std() <= 1e-9 * data.frame.scaler.scale[j]]
@@ -248,4 +253,4 @@ def _bag_frame(data: setup.TrainingData, likelihood: Likelihood, link: Link, col
             f"Every column of a GLM must vary between bags; column {name!r} has the same mean in all of them"
             f" ({len(flat)} such columns). Drop it."
         )
-    return Frame.fit(Portions.of(means, np.zeros(len(means))), data.y, link, likelihood.exposure(means, data.trials))
+    return Frame.fit(Portions.of(means, np.zeros(len(means))), data.y, link, data.exposure)

@@ -64,11 +64,13 @@ class PointFitted:
         ready, known = self.frame.standardised(used, rows_offset)
         return PointEstimate(ready.sum_by_bag(ready.weight * self._rates(ready.X, known)))
 
-    def predictive_bags(self, bags: Bags, trials: Any, offset: Any) -> Posterior:
+    def predictive_bags(
+        self, bags: Bags, trials: Any, offset: Any, completeness: Any = None, weight_sd: Any = None
+    ) -> Posterior:
         """Distribution of a new output of each bag as if the rates were known: noise alone."""
         totals = self.posterior_bags(bags, offset).mean
-        facts = setup.predictive_facts(bags, self.likelihood, trials)
-        return noise_alone(self.likelihood, totals, self.frame.link, facts, self.learnt())
+        likelihood, facts = setup.to_predict(bags, self.likelihood, trials, completeness, weight_sd)
+        return noise_alone(likelihood, totals, self.frame.link, facts, self.learnt())
 
     def _rates(self, rows: np.ndarray, known: np.ndarray) -> np.ndarray:
         """`Psi(f)` of rows in standard units, in chunks."""
@@ -122,12 +124,14 @@ class PointModel(BagModel):
         early_stop: tuple[Bags, Any] | None = None,
         bag_covariates: Any = None,
         upper: Any = None,
+        completeness: Any = None,
+        weight_sd: Any = None,
     ) -> Self:
         """Learn from bag outputs.
 
         Parameters
         ----------
-        bags, y, trials, offset, progress, upper
+        bags, y, trials, offset, progress, upper, completeness, weight_sd
             As for `VBAgg`.
         validation
             `(bags, y)` held out: decides between learning rates and seeds.
@@ -139,7 +143,8 @@ class PointModel(BagModel):
         likelihood, link = get_likelihood(self.likelihood), get_link(self.link)
         likelihood.check_link(link.name)
         options = _check_options(self)
-        data = setup.training_data(bags, y, trials, offset, likelihood, link, upper=upper)
+        told = {"upper": upper, "completeness": completeness, "weight_sd": weight_sd}
+        data = setup.training_data(bags, y, trials, offset, likelihood, link, **told)
         covariates = manifolds.check_bag_covariates(bags, bag_covariates)
         covariates = None if covariates is None else covariates[data.seen]
         frame = data.frame
@@ -150,7 +155,7 @@ class PointModel(BagModel):
             similar, constants = manifold_terms(self.manifold, ready, covariates, self.random_state)
             constants["penalty"] = float(self.penalty)
             objective = BagLoss(function, data.likelihood, link, log_prior, "bag_kernel" in constants)
-            facts = likelihood.facts(viewed, data.trials, frame.rate_scale) | data.bounds
+            facts = likelihood.facts(viewed, data.trials, frame.rate_scale) | data.told
             flat = flat_bags(ready, known, data.y, facts, similar)
 
             def state(seed: int) -> Any:

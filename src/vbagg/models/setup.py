@@ -18,10 +18,12 @@ from vbagg.kernels import Kernel
 from vbagg.landmarks import Landmarks, check_landmarks, choose_landmarks, representatives
 from vbagg.likelihoods.base import Facts, Likelihood
 from vbagg.likelihoods.censored import censored
+from vbagg.likelihoods.reported import COMPLETENESS, reported
 from vbagg.links import Link
 from vbagg.models.base import FittedState
 from vbagg.models.frame import Frame, check_is_bags, drop_inert, observed_bags
 from vbagg.models.outputs import FEWEST, GivenOutputs, given_outputs
+from vbagg.models.reporting import told_of
 from vbagg.observed import Observed
 from vbagg.portions import Outline, Portions, Sample
 from vbagg.scaling import Scaler
@@ -59,8 +61,10 @@ class TrainingData:
     """That of the outputs, or of what is known of them."""
     facts: Facts
     """What the likelihood knows of each bag, in the units of training."""
-    bounds: Facts
-    """The part of it that outputs are known by, if some are known within bounds."""
+    told: Facts
+    """The part of it that a user told: bounds of outputs, their completeness, errors of weights."""
+    exposure: np.ndarray
+    """What outputs are divided by to give rates, where they are reported in full."""
     frame: Frame
     seen: np.ndarray
     """Which of the bags that were given have an output; the others are not here."""
@@ -98,6 +102,8 @@ def training_data(
     link: Link,
     client: Any = None,
     upper: Any = None,
+    completeness: Any = None,
+    weight_sd: Any = None,
 ) -> TrainingData:
     """Check what `fit` was given; with a `client` of Dask its workers hold the individuals."""
     if isinstance(bags, DistantBags) and client is None:
@@ -109,9 +115,8 @@ def training_data(
     outputs = given_outputs(bags, y, trials, likelihood, upper)
     outputs.require(FEWEST)
     portions = _observed_portions(bags, offset, outputs.seen, client)
-    known = outputs.observed()
-    frame = Frame.fit(portions, known.typical, link, likelihood.exposure(portions.outline, known.trials))
-    return _in_units(frame, portions, outputs, likelihood)
+    told = {name: values[outputs.seen] for name, values in told_of(bags, completeness, weight_sd, outputs.seen).items()}
+    return _in_units(outputs, portions, likelihood, told, lambda y, per: Frame.fit(portions, y, link, per))
 
 
 def further_data(
@@ -122,19 +127,35 @@ def further_data(
     outputs = given_outputs(bags, y, trials, likelihood, upper)
     outputs.require(1)
     portions = _observed_portions(bags, offset, outputs.seen, None)
-    if link is not None:
-        known = outputs.observed()
-        frame = frame.beside(known.typical, link, likelihood.exposure(portions.outline, known.trials))
-    return _in_units(frame, portions, outputs, likelihood)
+    return _in_units(
+        outputs, portions, likelihood, {}, lambda y, per: frame if link is None else frame.beside(y, link, per)
+    )
 
 
-def _in_units(frame: Frame, portions: Portions, outputs: GivenOutputs, likelihood: Likelihood) -> TrainingData:
-    """Outputs that were observed, with what the likelihood must know of their bags."""
+def _in_units(
+    outputs: GivenOutputs,
+    portions: Portions,
+    likelihood: Likelihood,
+    told: Facts,
+    frame_of: Callable[[np.ndarray, np.ndarray], Frame],
+) -> TrainingData:
+    """Outputs that were observed, with what the likelihood must know of their bags, in the units of their rates."""
     known = outputs.observed()
-    facts = likelihood.facts(portions.outline, known.trials, frame.rate_scale)
-    of_data, bounds = censored(likelihood, known.y, known.upper, known.labels, facts)
+    exposure = likelihood.exposure(portions.outline, known.trials) * told.get(COMPLETENESS, 1.0)
+    frame = frame_of(known.typical, exposure)
+    facts = likelihood.facts(portions.outline, known.trials, frame.rate_scale) | told
+    of_data, bounds = censored(reported(likelihood, told), known.y, known.upper, known.labels, facts)
     return TrainingData(
-        portions, known.typical, known.trials, of_data, facts | bounds, bounds, frame, outputs.seen, outputs.notes
+        portions,
+        known.typical,
+        known.trials,
+        of_data,
+        facts | bounds,
+        told | bounds,
+        exposure,
+        frame,
+        outputs.seen,
+        outputs.notes,
     )
 
 
@@ -173,7 +194,7 @@ def held_out_score(
         raise ValueError(f"`{name}` cannot carry `trials`; compare {likelihood.name} models with `score` instead.")
     outputs = given_outputs(bags, y, None, likelihood)
     outputs.require(1)
-    predictive_facts(bags, likelihood, None)  # refuses what does not fit to these bags
+    to_predict(bags, likelihood, None)  # refuses what does not fit to these bags
 
     def score(fitted: FittedState) -> float:
         try:
@@ -218,11 +239,14 @@ def check_kernel(kernel: Any) -> None:
         raise TypeError(f"`kernel` must be a kernel such as vbagg.kernels.RBF(), or None; got {kernel!r}.")
 
 
-def predictive_facts(bags: Bags, likelihood: Likelihood, trials: Any) -> Facts:
-    """What the likelihood must know of bags whose outputs are predicted."""
+def to_predict(
+    bags: Bags, likelihood: Likelihood, trials: Any, completeness: Any = None, weight_sd: Any = None
+) -> tuple[Likelihood, Facts]:
+    """The likelihood of outputs that are predicted, and what it must know of their bags."""
     likelihood.check_trials(trials)
     n_trials = None if trials is None else bags.align(trials, "trials")
-    return likelihood.facts(bags.drop_zero_weight(), n_trials)
+    told = told_of(bags, completeness, weight_sd)
+    return reported(likelihood, told), likelihood.facts(bags.drop_zero_weight(), n_trials) | told
 
 
 def start_parameters(spec: Spec, landmarks: Any, portions: Portions, scaler: Scaler, random_state: int) -> Parameters:

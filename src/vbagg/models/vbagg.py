@@ -116,6 +116,8 @@ class VBAgg(BagModel):
         client: Any = None,
         upper: Any = None,
         also: Sequence[Observations] | Observations | None = None,
+        completeness: Any = None,
+        weight_sd: Any = None,
     ) -> Self:
         """Learn from bag outputs.
 
@@ -146,11 +148,18 @@ class VBAgg(BagModel):
         also
             `vbagg.Observations` of further bags, perhaps with a likelihood of their own, that depend on the same
             latent function: survey points, for example. `observations_` says what was learnt of them.
+        completeness
+            Share of what occurs in each bag that is reported, above 0 and at most 1, by which the expected output is
+            multiplied; rates and totals are those of all that occurs. One number, or one for each bag, as `y`.
+        weight_sd
+            How far off the weight of each bag may be, as a standard deviation relative to it: 0.1 for 10%. An error is
+            shared by all individuals of a bag, and differs from bag to bag. One number, or one for each bag, as `y`.
         """
         choices, further = self._choices(), check_also(also)
         if further and client is not None:
             raise ValueError("`also` goes with a fit in one process; leave out `client`.")
-        data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link, client, upper)
+        told = {"upper": upper, "completeness": completeness, "weight_sd": weight_sd}
+        data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link, client, **told)
         with reporting(progress, "vbagg") as report:
             learnt = learn(choices, data, report, validation, early_stop, further)
         fit = learnt.fit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -51,15 +52,17 @@ class Distant:
         """Whether workers can fit it together."""
         return "client" in inspect.signature(model.fit).parameters
 
-    def scores(self, model: Any, test: np.ndarray, y: Floats, trials: Floats | None, whole: bool) -> dict[str, Floats]:
-        """Scores of some bags, with `y` and `trials` of all, which workers predict block by block."""
+    def scores(
+        self, model: Any, test: np.ndarray, y: Floats, of_all: Mapping[str, Floats], whole: bool
+    ) -> dict[str, Floats]:
+        """Scores of some bags, which workers predict block by block; `y` and what predictions take are of all."""
         from vbagg.cluster import workers_of
 
         held_out, own = self.bags[test], np.flatnonzero(test)
         items = []
         for first, last in pairwise(block_edges(block_numbers(held_out.sizes))):
             rows, at = held_out.rows(first, last), own[first:last]
-            also = {} if trials is None else {"trials": trials[at]}
+            also = {name: values[at] for name, values in of_all.items()}
             # partitions of a data frame are made by the cluster, not within its work
             items.append((rows.read() if isinstance(rows, FramedRows) else rows, y[at], also, whole))
         found = list(workers_of(self.client).hold([model]).made(itself).in_order(_scored, items))

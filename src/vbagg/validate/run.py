@@ -28,6 +28,7 @@ from vbagg.models.frame import check_is_bags
 from vbagg.models.glm import BagGLM
 from vbagg.models.observations import Observations, check_also
 from vbagg.models.outputs import FEWEST, GivenOutputs, aligned_outputs, given_outputs
+from vbagg.models.reporting import aligned_told
 from vbagg.progress import Report, reporting
 from vbagg.stored import DistantBags
 from vbagg.validate.bag_scores import are_whole, scores_of
@@ -62,6 +63,8 @@ def cross_validate(
     keep: str | os.PathLike[str] | None = None,
     client: Any = None,
     upper: Any = None,
+    completeness: Any = None,
+    weight_sd: Any = None,
     also: Mapping[str, Any] | None = None,
 ) -> Validation:
     """Predict every bag by models that were fitted without its fold.
@@ -96,6 +99,9 @@ def cross_validate(
         process, all of them one fold after another.
     upper
         Refused: scores compare predictions with outputs, which bounds are not.
+    completeness, weight_sd
+        As for `VBAgg.fit`; also of the bags that are predicted, whose outputs are reported alike. Rates are those of
+        all that occurs. Models whose `fit` takes neither are refused.
     also
         By name of a model, the `vbagg.Observations` that each of its fits learns from too; they are in no fold.
 
@@ -109,7 +115,7 @@ def cross_validate(
             "`upper` does not go with `cross_validate`, whose scores need the outputs themselves. Fit folds of your"
             " own, and take `model.score(bags, y, upper=upper)`; or give NaN for outputs that are hidden."
         )
-    task = _check(models, baselines, bags, y, folds, trials, offset, client, also)
+    task = _check(models, baselines, bags, y, folds, trials, offset, client, completeness, weight_sd, also)
     names, results = fold_names(task.folds), dict[Any, FoldResult]()
     kept = None if keep is None else KeptFolds(Path(keep))
     rests_on = "" if kept is None else task.digest()
@@ -160,12 +166,14 @@ def validate_fold(
     progress: bool | Report | None = None,
     *,
     baselines: Any = "default",
+    completeness: Any = None,
+    weight_sd: Any = None,
 ) -> FoldResult:
     """Carry out one fold of `cross_validate`; `Validation` takes the results of all.
 
     Parameters as for `cross_validate`; `fold` is one of the entries of `folds`.
     """
-    task = _check(models, baselines, bags, y, folds, trials, offset)
+    task = _check(models, baselines, bags, y, folds, trials, offset, None, completeness, weight_sd)
     names = fold_names(task.folds)
     if fold not in names:
         raise ValueError(f"`fold` must be one of `folds`, {some_values(names)}; got {fold!r}.")
@@ -188,6 +196,8 @@ class Task:
     """Where the individuals are; then `bags` has one for each bag, its mean."""
     marks: NDArray[np.uint64] | None = None
     """Numbers that depend on all individuals of each bag."""
+    told: dict[str, Floats] = field(default_factory=dict)
+    """Completeness and errors of weights, by the names that `fit` and `predictive_bags` have for them."""
     further: Mapping[str, tuple[Observations, ...]] = field(default_factory=dict)
     """What models learn from besides, by their names."""
 
@@ -234,6 +244,7 @@ class Task:
             self.y,
             self.folds,
             *([] if self.marks is None else [self.marks]),
+            *(part for pair in sorted(self.told.items()) for part in pair),
         ):
             found.update(_content(values).encode())
         found.update(f"{_content(self.trials)} {_content(self.offset)}".encode())
@@ -252,12 +263,14 @@ class Task:
         also, whole = self._also(model, ~test), are_whole(self.y)
         if self.distant is not None and self.distant.fits(fresh):
             fresh.fit(self.distant.bags[~test], self.y[~test], client=self.distant.client, **also, **quiet)
-            return self.distant.scores(fresh, test, self.y, self.trials, whole)
+            of_all = self.told if self.trials is None else self.told | {"trials": self.trials}
+            return self.distant.scores(fresh, test, self.y, of_all, whole)
         fresh.fit(self.bags[~test], self.y[~test], **also, **quiet)
         return scores_of(fresh, self.bags[test], self.y[test], self._also(model, test), whole)
 
     def _also(self, model: Any, chosen: NDArray[np.bool_]) -> dict[str, Floats]:
         also = {} if self.trials is None else {"trials": self.trials[chosen]}
+        also |= {name: values[chosen] for name, values in self.told.items()}
         if self.offset is not None and self._takes_offset(model):
             also["offset"] = self.offset[chosen[self.bags.bag]]
         return also
@@ -268,7 +281,7 @@ class Task:
         return same_link and "offset" in inspect.signature(model.fit).parameters
 
     def _exposure(self) -> Floats:
-        return self.bags.totals() if self.trials is None else self.trials
+        return self.bags.totals() * self.told.get("completeness", 1.0) if self.trials is None else self.trials
 
     def _likelihood(self) -> str:
         likelihood = getattr(next(iter(self.models.values())), "likelihood", None)
@@ -316,6 +329,8 @@ def _check(
     trials: Any,
     offset: Any,
     client: Any = None,
+    completeness: Any = None,
+    weight_sd: Any = None,
     also: Mapping[str, Any] | None = None,
 ) -> Task:
     distant = marks = None
@@ -335,6 +350,7 @@ def _check(
     further = _further(also or {}, named, distant)
     outputs = aligned_outputs(bags, y, trials)
     outputs.require(FEWEST)
+    told = _told(named, aligned_told(bags, completeness, weight_sd, outputs.seen), outputs.seen)
     rows = None if offset is None else bags.align_rows(offset, "offset")
     bags, rows, of_bags = _observed(bags, rows, folds, outputs.seen)
     if distant is not None and marks is not None:
@@ -346,7 +362,7 @@ def _check(
             if hasattr(model, "likelihood"):
                 given_outputs(bags, known.y, known.trials, get_likelihood(model.likelihood))
     notes = [*_missing_noted(outputs), *(str(warning.message) for warning in caught)]
-    task = Task(named, bags, known.y, known.trials, rows, of_bags, (), distant, marks, further)
+    task = Task(named, bags, known.y, known.trials, rows, of_bags, (), distant, marks, told, further)
     if offset is not None:
         others = [name for name, model in named.items() if not task._takes_offset(model)]
         notes += [f"{name} has no offset: it takes none, or has another link." for name in others]
@@ -365,6 +381,17 @@ def _further(
     if also and distant is not None:
         raise ValueError("`also` goes with bags in this process; leave it out, or give such bags.")
     return {name: check_also(given) for name, given in also.items()}
+
+
+def _told(models: Mapping[str, Any], told: dict[str, Floats], seen: NDArray[np.bool_]) -> dict[str, Floats]:
+    """Those of bags with an output; refused if a model cannot be told."""
+    for name, model in models.items():
+        for word in told:
+            if word not in inspect.signature(model.fit).parameters:
+                raise ValueError(
+                    f"`{word}` must be taken by `fit` of every model; that of {name!r} does not. Leave the model out."
+                )
+    return {word: values[seen] for word, values in told.items()}
 
 
 def _observed(

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
     from vbagg.workflow.settings import Settings
 
 GIVEN, RECORD = "given", "given.json"
-POLYGONS, RASTERS, TABLES = ("polygons", "to"), ("population", "spread_by", "covariate", "category"), ("totals",)
+POLYGONS, RASTERS, TABLES = (
+    ("polygons", "to"),
+    ("population", "population_sd", "spread_by", "covariate", "category"),
+    ("totals",),
+)
 POINTS = ("points",)
 KINDS = (
     dict.fromkeys(POLYGONS, ("polygons",))
@@ -31,6 +36,8 @@ KINDS = (
     | dict.fromkeys(POINTS, ("table", "polygons"))
 )
 """What the words hold that take an object; points stand in a table, or are one with a geometry as polygons are."""
+OR_NUMBERS = ("population_sd",)
+"""Words that take a number as well."""
 WANTED = {"polygons": "a GeoDataFrame", "raster": "an xarray.DataArray", "table": "a pandas.DataFrame"}
 
 
@@ -47,7 +54,7 @@ class Given:
         objects: dict[Path, Any] = {}
 
         def file_of(word: str, value: Any) -> Any:
-            if isinstance(value, str | os.PathLike):
+            if isinstance(value, str | os.PathLike) or (word in OR_NUMBERS and isinstance(value, Real)):
                 return value
             kind = _kind(value)
             if kind not in KINDS[word]:
@@ -96,7 +103,8 @@ def is_whole(path: Path) -> bool:
 def require_whole(settings: Settings) -> None:
     """Refuse files of objects that are missing or have been changed."""
     data, maps = settings.data, settings.maps
-    one = (data.polygons, data.totals, data.points, data.population, data.spread_by)
+    sd = data.population_sd if isinstance(data.population_sd, Path) else None
+    one = (data.polygons, data.totals, data.points, data.population, data.spread_by, sd)
     for path in (*one, *data.covariate, *data.category, *maps.to):
         if path is not None and content_of(path) is not None and not is_whole(path):
             raise ValueError(

@@ -17,6 +17,7 @@ from vbagg.geo import display
 from vbagg.geo.bounds import in_words
 from vbagg.geo.files import plural
 from vbagg.geo.observed_totals import MISSING, OBSERVED, STATE, SUPPRESSED, Totals, states_in
+from vbagg.geo.told import COMPLETENESS, RELATIVE_SD
 from vbagg.geo.units import Units, likelihood_of, link_of, usual_per
 from vbagg.report import (
     Code,
@@ -127,7 +128,7 @@ class Page:
             units,
             observed,
             same_scale_as="rate_mean",
-            description=f"One rate for each polygon: its total over its {self._units.exposed}.{_unknown(table)}",
+            description=f"One rate for each polygon: {self._total} over its {self._units.exposed}.{_unknown(table)}",
         )
         for path in self.run.map_files(self.response):
             name = path.stem
@@ -147,6 +148,12 @@ class Page:
             settings.model.likelihood,
         )
 
+    @property
+    def _total(self) -> str:
+        """What a rate is made of, in words."""
+        told = self.prepared.told.completeness
+        return "its total" if told is None else "its total, divided by the share that is reported,"
+
     def _facts(self, row: Any) -> dict[str, str]:
         exposure = self.prepared.exposure
         state = OBSERVED if np.isfinite(row["observed"]) else row[STATE]
@@ -158,10 +165,20 @@ class Page:
         return {
             "Polygon": str(row[self.prepared.polygons.id]),
             f"Observed {self.response}": observed,
-            exposure.capitalize(): f"{row[exposure]:,.0f}",
+            **({"Reported": f"{100 * row[COMPLETENESS]:.3g}%"} if self.prepared.told.completeness else {}),
+            exposure.capitalize(): f"{row[exposure]:,.0f}{self._uncertain(row)}",
             **(rate if state == OBSERVED else {}),
             "Fitted total": f"{row['fitted']:,.0f} ({row['fitted_lower']:,.0f} to {row['fitted_upper']:,.0f})",
         }
+
+    def _reported(self, used: pd.DataFrame) -> str:
+        """Completeness of polygons, from the least to the largest."""
+        low, high = used[COMPLETENESS].min(), used[COMPLETENESS].max()
+        return f"{100 * low:.3g}% to {100 * high:.3g}%"
+
+    def _uncertain(self, row: Any) -> str:
+        """How far off the people of a polygon may be."""
+        return "" if self.prepared.told.sd is None else f" (off by {100 * row[RELATIVE_SD]:.3g}%)"
 
     def _summary(self, table: gpd.GeoDataFrame) -> list[tuple[str, str]]:
         per, exposure, trials = self._units.per, self.prepared.exposure, self.run.settings.model.trials
@@ -171,13 +188,15 @@ class Page:
         ends = ("observed_lower", "observed_upper") if any(counts.values()) else ("observed", "observed")
         low, high = (used[end].sum() for end in ends)
         if trials is None:
-            base = used[exposure][states != MISSING].sum()
+            share = used[COMPLETENESS] if self.prepared.told.completeness else 1.0
+            base = (share * used[exposure])[states != MISSING].sum()
         else:
             base = self.prepared.y(trials)[self.prepared.y(self.response).notna()].sum()
         title = "Relative risk" if self._units.is_relative else f"Rate per {per:g} {self._units.exposed}"
         facts = [
             (self._name, between((low, high), "{:,.0f}".format)),
             *((f"Polygons whose total is {state}", f"{count:,}") for state, count in counts.items() if count),
+            *([("Of all that occurred, reported", self._reported(used))] if self.prepared.told.completeness else []),
             (NOUNS[exposure], f"{people:,.0f}"),
             *([] if trials is None else [("Trials", f"{base:,.0f}")]),
             (title, between((per * low / base, per * high / base), "{:.3g}".format)),
@@ -232,9 +251,29 @@ class Page:
         text = f"Likelihood {likelihood_of(model).name}, link {link_of(model).name}. {model.status_.message}"
         return [
             text,
+            *assumed(self.prepared),
             _parameter_table(model.parameters_),
             Code(settings_text(self.run.settings, self.run.folder.path / SETTINGS)),
         ]
+
+
+def assumed(prepared: Prepared) -> list[str]:
+    """What totals and people were taken for, in a sentence each."""
+    told = prepared.told
+    found = []
+    if told.completeness is not None:
+        found.append(
+            f"Totals were taken for the share {told.completeness!r} of what occurred. Rates, expected counts and "
+            "fitted totals are those of all that occurred; intervals of new counts are of what would be reported."
+        )
+    if told.sd is not None:
+        values = prepared.polygons.frame[told.sd].to_numpy()
+        found.append(
+            f"The people of a polygon were taken to be off by {100 * np.nanmin(values):.3g}% to "
+            f"{100 * np.nanmax(values):.3g}% (a standard deviation). Such errors make rates less certain; expected "
+            "counts are of the people as they are given."
+        )
+    return found
 
 
 def _unknown(table: gpd.GeoDataFrame) -> str:

@@ -11,6 +11,7 @@ from vbagg.geo import diagnostics, plots
 from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
 from vbagg.geo.ratio import RATIO
 from vbagg.geo.relevance import partial_dependence, relevance
+from vbagg.geo.told import COMPLETENESS
 from vbagg.geo.units import Units, link_of, usual_per
 from vbagg.report import Figure
 from vbagg.workflow.run import Run
@@ -82,13 +83,13 @@ def draw_all(
         if (maps / f"{name}.tif").exists():
             path = plots.plot_map(maps / f"{name}.tif", into / f"{name}.png", polygons=prepared.polygons, log=log)
             drawn[name] = Figure(path, f"{plots.read_picture(maps / f'{name}.tif').tags['title'].capitalize()}.", name)
-    rate = table["rate"] / table["fitted"]
+    rate, share = table["rate"] / table["fitted"], table.get(COMPLETENESS, 1.0) if prepared.told.completeness else 1.0
     drawn["fitted"] = Figure(
         diagnostics.plot_observed_predicted(
             table["observed_rate"],
             table["rate"],
-            table["predicted_lower"] * rate,
-            table["predicted_upper"] * rate,
+            table["predicted_lower"] * rate / share,
+            table["predicted_upper"] * rate / share,
             into / "fitted.png",
             units=units.rate,
             level=options.level,

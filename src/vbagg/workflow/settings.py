@@ -99,6 +99,21 @@ class Data(Section):
     spread_by: Path | None = _path(
         description="Raster that such a column is spread by within polygons, such as lights; by area otherwise."
     )
+    completeness_column: str | None = Field(
+        default=None, description="Column with the share of cases that is reported, above 0 and at most 1."
+    )
+    population_sd: float | Path | None = Field(
+        default=None,
+        union_mode="left_to_right",
+        description="How far off people may be: 0.1 for 10% of each polygon's, or a raster of standard deviations.",
+        json_schema_extra={FILES: True},
+    )
+    population_sd_column: str | None = Field(
+        default=None, description="Column with that of each polygon, relative to its people, instead."
+    )
+    population_errors: Literal["shared", "independent"] = Field(
+        default="shared", description="Whether errors of a raster's cells go together within a polygon."
+    )
     covariate: tuple[Path, ...] = _path((), description="Raster of a covariate; repeat for several.")
     category: tuple[Path, ...] = _path((), description="Raster of classes, such as land cover; repeat for several.")
     resolution: float | None = Field(
@@ -329,7 +344,7 @@ def _with_paths(settings: Settings, change: Callable[[Path], Path]) -> Settings:
         updates = {
             key: tuple(change(path) for path in value) if isinstance(value, tuple) else change(value)
             for key, value in held.items()
-            if value is not None
+            if isinstance(value, Path | tuple)
         }
         changed[name] = own.model_copy(update=updates)
     return settings.model_copy(update=changed)

@@ -97,6 +97,10 @@ def _prepare(run: Run, folder: Path) -> None:
         population_column=data.population_column,
         exposure_column=data.exposure_column,
         spread_by=data.spread_by,
+        completeness_column=data.completeness_column,
+        population_sd=data.population_sd,
+        population_sd_column=data.population_sd_column,
+        population_errors=data.population_errors,
         missing=data.missing,
         points=data.points,
         at=data.at,
@@ -155,6 +159,7 @@ def _fitted(run: Run, prepared: Prepared, response: str, also: Observations | No
         client=client,
         upper=prepared.upper(response),
         also=also,
+        **prepared.reporting(),
     )
 
 
@@ -283,6 +288,7 @@ def _validate(run: Run, folder: Path) -> None:
             keep=run.folder.kept(VALIDATION.name) / run.file_name(response),
             client=run.client,
             also=None if also is None else {"vbagg": also},
+            **prepared.reporting(),
         )
         write_validation(validation, folder / run.file_name(response), rate_units(run, prepared, response))
         for note in validation.notes:
