@@ -1,6 +1,6 @@
 """Fifty surveys at points beside the totals of districts: what they are worth for cells, near and far from them.
 
-    python benchmarks/points.py [--seeds 5] [--hyper average] [--out benchmarks/results/points.json]
+    python benchmarks/points.py [--seeds 8] [--hyper average] [--out benchmarks/results/points.json]
 
 The simulated country of `vbagg demo`, in coarser cells: 80 districts, 18 covariates, negative binomial cases. Fifty
 cells, drawn by their people, were surveyed. In a survey of 60 people each is positive with the log odds
@@ -115,7 +115,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--hyper", default="average")
     parser.add_argument("--out", default="benchmarks/results/points.json")
     options = parser.parse_args()

@@ -121,3 +121,10 @@ def test_places_off_the_grid_have_no_cell():
 def test_what_is_refused(source, options, message):
     with pytest.raises(ValueError, match=message):
         read_places(source, **options)
+
+
+def test_the_edges_of_a_grid_are_those_of_its_first_cells():
+    grid = Grid("EPSG:32736", (10.0, 0.0, 400_000.0, 0.0, -10.0, 9_800_050.0), 5, 4)
+    table = surveys(lon=[400_000.0, 400_040.0, 400_000.0, *[400_035.0] * 4], lat=[9_800_050.0] * 2 + [9_800_000.0] * 5)
+    table.loc[3:, "lat"] = [9_800_050.0, 9_800_040.0, 9_800_001.0, 9_800_051.0]
+    assert read_places(table, crs="EPSG:32736").on(grid).tolist() == [0, OFF, OFF, 3, 7, 19, OFF]
