@@ -23,7 +23,8 @@ TABLES = ROOT / "docs" / "tables.md"
 GAPS = ROOT / "docs" / "gaps-and-suppressed-counts.md"
 POINTS = ROOT / "docs" / "survey-points.md"
 REPORTS = ROOT / "docs" / "incomplete-reports-and-uncertain-people.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, POINTS]
+ODD = ROOT / "docs" / "odd-reports.md"
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, ODD, POINTS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -100,6 +101,19 @@ def test_the_page_on_gaps_works(tmp_path, monkeypatch, capsys):
     assert main(prepare) == 0
     upper = Prepared.load(tmp_path / "mine" / "prepared").upper().dropna()
     assert upper.to_dict() == dict(zip([line[0] for line in lines[1:4]], [4, 4, 9], strict=True))
+
+
+def test_the_page_on_odd_reports_works(capsys):
+    """The columns of its table are those of the one that it makes, and what was typed wrongly is found."""
+    (code,) = (text for language, text in BLOCK.findall(ODD.read_text()) if language == "python")
+    names: dict = {}
+    exec(code, names)
+    rows = re.findall(r"^\| (`.+?) \| \S", ODD.read_text(), re.MULTILINE)
+    assert [name for row in rows for name in re.findall(r"`(.+?)`", row)][: len(names["table"].columns)] == list(
+        names["table"].columns
+    )
+    assert names["table"].index[names["table"]["stands_out"]].tolist() == [7, 31]
+    assert "stands_out" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -58,6 +58,10 @@ class Link:
     """Exact distribution of an individual's rate: `rate_law(mean, sd, scale)`."""
     total_law: ClassVar[Any]
     """Distribution that stands for a bag's total in predictions: `total_law.from_moments(mean, variance)`."""
+    effect_law: ClassVar[Any] = laws.LogNormal
+    """Distribution that stands for how many times a total is what was expected: `effect_law.from_moments`."""
+    no_effect: ClassVar[float] = 1.0
+    """The effect of a bag whose total is as expected."""
 
     def value(self, f: Array) -> Array:
         """`Psi(f)`."""
@@ -116,6 +120,11 @@ class Link:
         """Mean and variance of the Gaussian `h` for which the total `Psi(h)` has mean `M` and variance `V`."""
         raise NotImplementedError
 
+    def total_moments(self, h: Array, variance: Array) -> tuple[Array, Array]:
+        """Mean and variance of the total whose coordinate has these; undoes `coordinate_moments`."""
+        slope = self.slope(h, variance)
+        return self.mean(h, variance), self.covariance(slope, slope, variance)
+
     def coordinate_slope(self, M: Array) -> Array:
         """`dh/dT` at a total `M = Psi(h)`."""
         raise NotImplementedError
@@ -127,6 +136,10 @@ class Link:
     def effect_mean(self, variance: np.ndarray, h: np.ndarray) -> np.ndarray:
         """Mean of an effect on `h` that has this variance and multiplies totals by one on average."""
         return np.zeros_like(variance)
+
+    def compared(self, mean: np.ndarray, sd: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and sd of how many times a total of this mean and sd is what was expected."""
+        return mean / expected, sd / expected
 
     def units(self, y: np.ndarray, exposure: np.ndarray) -> tuple[float, float]:
         """Overall rate, by which rates are divided so that `f` is of order one, and the mean of `f` at that rate."""
@@ -166,6 +179,8 @@ class Identity(Link):
     matched = MatchedNormal()
     rate_law = laws.Normal
     total_law = laws.Normal
+    effect_law = laws.Normal
+    no_effect = 0.0
 
     def value(self, f: Array) -> Array:  # noqa: D102
         return f
@@ -190,6 +205,10 @@ class Identity(Link):
 
     def coordinate_slope(self, M: Array) -> Array:  # noqa: D102
         return jnp.ones_like(M)
+
+    def compared(self, mean: np.ndarray, sd: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and sd of by how much it is above that: totals may be negative."""
+        return mean - expected, sd
 
     def units(self, y: np.ndarray, exposure: np.ndarray) -> tuple[float, float]:  # noqa: D102
         rate = float(exposure @ y / (exposure @ exposure))
@@ -388,6 +407,10 @@ class Logistic(Link):
         # first order, and the probit's factor by which a mean of logistic functions is flatter
         variance = V / (M * (1 - M)) ** 2
         return np.log(M / (1 - M)) * np.sqrt(1 + np.pi * variance / 8), variance
+
+    def total_moments(self, h: Array, variance: Array) -> tuple[Array, Array]:  # noqa: D102
+        M = jax.nn.sigmoid(h / jnp.sqrt(1 + jnp.pi * variance / 8))
+        return M, variance * (M * (1 - M)) ** 2
 
     def coordinate_slope(self, M: Array) -> Array:  # noqa: D102
         return 1 / (M * (1 - M))

@@ -61,6 +61,8 @@ def test_totals_and_rates_of_districts(prepared, table):
         "pit": new.cdf(y) - 0.5 * np.exp(new.log_prob(y)),
         "residual": (y - new.mean) / new.std,
     }
+    effects = fitted_model().bag_effects(bags)
+    expected |= effects.columns(0.8) | {"stands_out": effects.stands_out()}
     assert list(table.columns) == ["name", "cases", "tested", "region", *expected, "geometry"]
     assert table["name"].tolist() == frame()["name"].tolist()
     for name, values in expected.items():
@@ -79,13 +81,16 @@ def test_a_district_without_people_has_no_estimate(tmp_path):
     assert table.loc["sea", "observed"] == 2
     assert table.loc["sea", "population"] == 0
     assert table.loc["sea", ["observed_rate", "fitted", "rate", "pit"]].isna().all()
+    assert table.loc["sea", ["effect", "from_others", "chance"]].isna().all()
+    assert not table.loc["sea", "stands_out"]
     assert table.loc["D03", "observed"] == 61
-    assert table.drop("sea")["fitted"].notna().all()
+    assert table.drop("sea")[["fitted", "effect", "chance"]].notna().all(axis=None)
 
 
 def test_without_uncertainty_there_is_no_interval_of_the_total(prepared, constant):
     table = polygon_table(constant, prepared, "cases")
-    assert table[["fitted_lower", "rate_upper"]].isna().all(axis=None)
+    assert table[["fitted_lower", "rate_upper", "effect", "from_others", "chance"]].isna().all(axis=None)
+    assert not table["stands_out"].any()
     assert table[["fitted", "rate", "predicted_lower", "pit"]].notna().all(axis=None)
 
 

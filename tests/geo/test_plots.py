@@ -288,3 +288,46 @@ def test_pixels_are_drawn_by_weight(prepared):
 def test_weighted_quantiles():
     values, weight = np.array([3.0, 1.0, 2.0]), np.array([1.0, 6.0, 3.0])
     np.testing.assert_array_equal(weighted_quantile(values, weight, [0.1, 0.6, 0.61, 0.9, 0.95]), [1, 1, 2, 2, 3])
+
+
+def test_effects_are_centred_at_one(prepared, tmp_path, drawn):
+    table = polygon_table(fitted_model(), prepared, "cases")
+    table["stands_out"] = np.arange(12) == 4
+    table.loc[7, "effect"] = np.nan
+    table["observation"] = np.where(np.arange(12) == 7, "missing", "observed")
+    table.loc[7, "observed"] = np.nan
+    assert_picture(plots.plot_effects(table, tmp_path / "effects.png"), tmp_path)
+    (figure,) = drawn
+    axes, bar = figure.axes
+    filled, _, outlined = axes.collections
+    low, high = filled.get_clim()
+    assert low * high == pytest.approx(1.0)
+    assert isinstance(filled.norm, LogNorm)
+    assert filled.norm(1.0) == pytest.approx(0.5)
+    np.testing.assert_allclose(filled.get_array().compressed(), table["effect"].dropna())
+    assert len(outlined.get_paths()) == 1
+    assert outlined.get_linewidth()[0] > 3 * filled.get_linewidth()[0]
+    assert bar.get_ylabel() == "times what covariates and neighbours give"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["total missing"]
+
+
+def test_effects_that_are_differences_are_centred_at_zero(prepared, tmp_path, drawn):
+    table = polygon_table(fitted_model(), prepared, "cases").assign(effect=np.linspace(-3, 8, 12))
+    plots.plot_effects(table, tmp_path / "effects.png", difference=True)
+    filled = drawn[0].axes[0].collections[0]
+    assert filled.get_clim() == (-8.0, 8.0)
+    assert not isinstance(filled.norm, LogNorm)
+
+
+@pytest.mark.parametrize(
+    ("effects", "difference", "limits"),
+    [
+        ([0.5, 1.3, np.nan], False, (0.5, 2.0)),
+        ([0.99, 1.01], False, (0.8, 1.25)),
+        ([0.0, 3.0], False, (1 / 3, 3.0)),
+        ([-2.0, 1.0, np.nan], True, (-2.0, 2.0)),
+        ([np.nan], False, (1 / np.e, np.e)),
+    ],
+)
+def test_limits_of_effects_have_no_effect_in_their_middle(effects, difference, limits):
+    np.testing.assert_allclose(plots.effect_limits(np.array(effects), difference), limits)

@@ -46,12 +46,27 @@ def test_totals_that_are_not_known_are_told(tmp_path):
 def test_what_is_said_of_a_polygon(tmp_path, known, told):
     run = Run(from_words({"response": "cases"}), RunFolder(tmp_path))
     prepared = SimpleNamespace(exposure="population", polygons=SimpleNamespace(id="name"))
-    nothing = dict.fromkeys(["observed", "observed_rate"], float("nan"))
+    nothing = dict.fromkeys(["observed", "observed_rate", "effect"], float("nan"))
     row = {"name": "a", "population": 1000.0, "fitted": 28.0, "fitted_lower": 20.0, "fitted_upper": 41.0}
     facts = Page(run, prepared, "cases", tmp_path, None)._facts(pd.Series(row | nothing | known))
     always = {"Polygon": "a", "Population": "1,000", "Fitted total": "28 (20 to 41)"}
     assert facts == always | told
     assert list(facts)[:2] == ["Polygon", "Observed cases"]
+
+
+@pytest.mark.parametrize(
+    ("odd", "model", "told"),
+    [
+        (True, {}, {"Times what is expected": "2.31 (1.1 to 4.2)", "Stands out": "chance 0.12%"}),
+        (False, {"likelihood": "normal", "link": "identity"}, {"Above what is expected": "2.31 (1.1 to 4.2)"}),
+    ],
+)
+def test_what_is_said_of_the_effect_of_a_polygon(tmp_path, odd, model, told):
+    row = {"effect": 2.31, "effect_lower": 1.1, "effect_upper": 4.2, "chance": 0.0012, "stands_out": odd}
+    row |= {"from_others": 1200.0, "from_others_lower": 310.4, "from_others_upper": 3500.0}
+    run = Run(from_words({"response": "cases", **model}), RunFolder(tmp_path))
+    others = {"Expected from the others": "1,200 (310 to 3,500)"}
+    assert Page(run, None, "cases", tmp_path, None)._facts_of_effect(pd.Series(row)) == told | others
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,7 @@ def _carry_out(
     try:
         with told_in_one_line(ValueError, OSError, ImportError, ClusterError), warned_in_one_line():
             from vbagg.workflow.job import carry_out_stages
+            from vbagg.workflow.odd_totals import told_of_odd_totals
             from vbagg.workflow.progress import showing
             from vbagg.workflow.stages import STAGES
 
@@ -156,6 +157,8 @@ def _carry_out(
         return INTERRUPTED
     for name in names:
         print(f"{name}: {run.folder[name]}")
+    for sentence in told_of_odd_totals(run) if "maps" in names else ():
+        print(sentence)
     for page in run.pages() if "report" in names else ():
         print(f"Open {page} in a browser.")
     return 0

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbagg.bags import Bags
+from vbagg.effects import Tails, stand_out
 from vbagg.errors import DataWarning
 from vbagg.geo.answers import ask
 from vbagg.geo.areas import Areas, Outside
@@ -31,7 +32,7 @@ from vbagg.geo.pieces import whole_runs
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
 from vbagg.geo.told import COMPLETENESS, RELATIVE_SD
-from vbagg.geo.totals import FittedTotals, posterior_totals, summary
+from vbagg.geo.totals import TAILS, FittedTotals, posterior_totals, summary
 from vbagg.geo.units import Units, likelihood_of, units_of
 
 Floats = NDArray[np.float64]
@@ -86,8 +87,17 @@ def polygon_table(
     - `rate`, `rate_lower`, `rate_upper`: the expected total as a rate
     - `pit`: where the observed total lies in the law of a new count, 0 to 1 (the middle of its step)
     - `residual`: observed minus fitted over the standard deviation of that law
+    - `effect`, `effect_lower`, `effect_upper`: how many times its total the polygon has is what covariates and
+      neighbours give, median and interval; `effect_above` the probability that it is above 1. With the identity link by
+      how much it is above that, and the probability that it is above 0
+    - `from_others`, `from_others_lower`, `from_others_upper`: median and interval of a new count, noise included, by
+      the totals of the other polygons alone
+    - `chance`: probability by them, doubled, of a total at least as far out on its side as the observed one
+    - `stands_out`: whether that is odd among so many polygons (`vbagg.effects.stand_out`)
 
-    Polygons without weight have none of the fitted ones; a model without uncertainty has no interval of the total.
+    Polygons without weight have none of the fitted ones, and those of which nothing was observed no effect and no
+    `chance`; where only bounds are known, `chance` is that of the likeliest total between them. A model without
+    uncertainty has no interval of the total, and nothing from `effect` on.
     """
     units = units_of(prepared, response, per, likelihood_of(model).name)
     question = FittedTotals.of(prepared, response, level, per, trials)
@@ -108,7 +118,10 @@ def polygon_table(
     totals = prepared.polygons.totals(response)
     if not totals.known.all():
         columns |= {STATE: totals.states, "observed_lower": totals.least, "observed_upper": totals.most}
-    return _frame(prepared.polygons, columns | _spread(found, at, n), model, units, level)
+    columns |= _spread(found, at, n)
+    chance = Tails(*(columns.pop(name) for name in TAILS)).chance
+    columns |= {"chance": chance, "stands_out": stand_out(chance)}
+    return _frame(prepared.polygons, columns, model, units, level)
 
 
 @contextmanager

@@ -108,6 +108,46 @@ def plot_input(
     return save(figure, path)
 
 
+def plot_effects(table: gpd.GeoDataFrame, path: Path | str, *, difference: bool = False) -> Path:
+    """Map of how far the total of each polygon is above what covariates and neighbours give.
+
+    Parameters
+    ----------
+    table
+        What `polygon_table` gave. Polygons that stand out have a heavy outline.
+    path
+        Where to write.
+    difference
+        Whether effects are differences, as with the identity link, and not ratios.
+    """
+    effects = table["effect"].to_numpy(dtype=np.float64)
+    left, bottom, right, top = table.total_bounds.tolist()
+    figure, axes = _map_figure((left, bottom, right, top), table.crs.to_wkt())
+    limits = effect_limits(effects, difference)
+    scale = _scale(effects, Style("", "vik", limits), log=not difference)
+    shapes = np.asarray(table.geometry.simplify(max(right - left, top - bottom) / (2 * LONGEST_SIDE)).array)
+    filled = _filled(shapes, edgecolor="0.35", linewidth=0.3)
+    filled.set(array=np.ma.masked_invalid(effects), **scale)
+    axes.add_collection(filled)
+    _hatch(axes, table[np.isnan(effects)], shapes[np.isnan(effects)])
+    odd = table["stands_out"].to_numpy(dtype=bool)
+    if odd.any():
+        axes.add_collection(_filled(shapes[odd], facecolor="none", edgecolor="black", linewidth=1.8))
+    axes.set_title("Totals against what covariates and neighbours give")
+    what = "above what covariates and neighbours give" if difference else "times what covariates and neighbours give"
+    _bar(axes, filled, effects, what, log=not difference)
+    return save(figure, path)
+
+
+def effect_limits(effects: Floats, difference: bool = False) -> Limits:
+    """Ends of a scale of colours with no effect in its middle, a few extreme effects apart."""
+    finite = effects[np.isfinite(effects) & (difference | (effects > 0))]
+    sizes = np.abs(finite if difference else np.log(finite))
+    least = 1e-12 if difference else np.log(1.25)
+    reach = max(float(np.quantile(sizes, TAILS[1], method="nearest")), least) if sizes.size else 1.0
+    return (-reach, reach) if difference else (float(np.exp(-reach)), float(np.exp(reach)))
+
+
 def plot_map(
     raster: Path | str,
     path: Path | str,

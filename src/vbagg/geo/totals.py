@@ -102,7 +102,7 @@ class FittedTotals:
         """Units, and what was observed."""
         examined = None if self.examined is None else self.examined.tolist()
         reporting = {name: values.tolist() for name, values in self.reporting.items()}
-        return repr((self.level, self.per, self.labels.tolist(), self.y.tolist(), examined, reporting))
+        return repr((NAMES, self.level, self.per, self.labels.tolist(), self.y.tolist(), examined, reporting))
 
     def answer(self, model: Any, rows: PieceRows) -> Floats:
         """Columns of `NAMES` (k, polygons)."""
@@ -119,15 +119,33 @@ class FittedTotals:
         fitted = [found[f"total{part}"] for part in ("", "_lower", "_upper")]
         rates = [found[f"rate{part}"] for part in ("", "_lower", "_upper")]
         middle, residual = np.where(np.isnan(y), np.nan, (below + upto) / 2), (y - new.mean) / new.std
-        return np.stack([at, exposure, *fitted, *new.interval(self.level), *rates, middle, residual])
+        own = _effects(model, bags, examined, self.level)
+        return np.stack([at, exposure, *fitted, *new.interval(self.level), *rates, middle, residual, *own])
 
     def columns(self, answers: Answers) -> dict[str, Floats]:
         """Answers about all pieces, by name."""
         return dict(zip(NAMES, np.concatenate(list(answers), axis=1), strict=True))
 
 
+def _effects(model: Any, bags: Bags, examined: Floats | None, level: float) -> list[Floats]:
+    """Columns of `EFFECTS` and `TAILS`, NaN where the model has none."""
+    if not hasattr(model, "bag_effects"):
+        return [np.full(len(bags), np.nan) for _ in (*EFFECTS, *TAILS)]
+    found = model.bag_effects(bags, examined)
+    columns = found.columns(level)
+    return [*(columns[name] for name in EFFECTS), found.tails.at_most, found.tails.at_least]
+
+
+EFFECTS = (
+    *("effect", "effect_lower", "effect_upper", "effect_above"),
+    *("from_others", "from_others_lower", "from_others_upper"),
+)
+TAILS = ("at_most", "at_least")
+"""What `vbagg.effects` says of polygons, and where their totals lie in what the others expect."""
 NAMES = (
     *("position", "exposure", "fitted", "fitted_lower", "fitted_upper", "predicted_lower", "predicted_upper"),
     *("rate", "rate_lower", "rate_upper", "pit", "residual"),
+    *EFFECTS,
+    *TAILS,
 )
 """Of the columns of an answer about fitted polygons."""

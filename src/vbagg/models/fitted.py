@@ -13,12 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.bags import Bags
+from vbagg.effects import BagEffects
 from vbagg.elbo import Spec
 from vbagg.errors import unknown_name
 from vbagg.laws import Law, Mixture, Summary
 from vbagg.likelihoods.base import Likelihood
+from vbagg.likelihoods.reported import COMPLETENESS, EXPOSURE_SPREAD
 from vbagg.models import setup
 from vbagg.models.areas import Areas, AreaSums, area_sums
+from vbagg.models.bag_effects import bag_effects
 from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.predicted import Conditioned, Member, Outputs, Plan, Totals
 from vbagg.observed import Observed
@@ -232,6 +235,16 @@ class Fitted:
             return likelihood.simulate(totals, facts, member.learnt(self.rate_scale), rng)
 
         return Posterior(mixed, self._mixed_draws(draw))
+
+    def bag_effects(self, bags: Bags, trials: Any, offset: Any) -> BagEffects:
+        """How far the outputs of training bags are above what is expected, and what the others say of them."""
+        self.frame.check_bags(bags)
+        plan, outputs = self._plan(bags, offset), self._outputs(bags, offset)
+        spread = outputs.facts.get(EXPOSURE_SPREAD)
+        weight_sd = None if spread is None else np.where(outputs.seen, np.sqrt(spread), 0.0)
+        ways = setup.to_predict(bags, self.likelihood, trials, outputs.facts.get(COMPLETENESS), weight_sd)
+        with jax.enable_x64(True), one_blas_thread():
+            return bag_effects(self.members, plan, outputs, bags.labels, *ways, self.rate_scale)
 
     def _rates(self, member: Member, mean: np.ndarray, variance: np.ndarray, white: float) -> Law:
         sd = np.sqrt(np.maximum(variance, 0.0))

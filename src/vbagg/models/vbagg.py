@@ -13,6 +13,7 @@ import numpy as np
 
 from vbagg import kernels
 from vbagg.bags import Bags
+from vbagg.effects import BagEffects
 from vbagg.elbo import APPROXIMATIONS
 from vbagg.errors import ConvergenceWarning, unknown_name
 from vbagg.inference import get_inference
@@ -193,6 +194,21 @@ class VBAgg(BagModel):
     def posterior_bags(self, bags: Bags, offset: Any = None) -> Posterior:
         """Posterior of each bag's expected total."""
         return self._checked().posterior_bags(bags, offset)
+
+    def bag_effects(self, bags: Bags, trials: Any = None, offset: Any = None) -> BagEffects:
+        """How far the output of each bag is above what covariates and neighbours say, and how odd that is.
+
+        Parameters
+        ----------
+        bags
+            Those that the model was fitted to. Of others, and of those without an output, `effect` is the prior and
+            `chance` NaN.
+        trials
+            Number examined in each bag, for the binomial.
+        offset
+            Known term of `f` per row.
+        """
+        return self._checked().bag_effects(bags, trials, offset)
 
     def posterior_areas(self, bags: Bags, row: Any, area: Any, weight: Any = None) -> Posterior:
         """Posterior of the totals of areas that are made of parts of bags.

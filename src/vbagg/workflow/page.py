@@ -13,7 +13,7 @@ import numpy as np
 import vbagg
 from vbagg.doctor.text import fact_lines, verdict
 from vbagg.doctor.words import between
-from vbagg.geo import display
+from vbagg.geo import display, plots
 from vbagg.geo.bounds import in_words
 from vbagg.geo.files import plural
 from vbagg.geo.observed_totals import MISSING, OBSERVED, STATE, SUPPRESSED, Totals, states_in
@@ -33,6 +33,7 @@ from vbagg.report import (
 )
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
+from vbagg.workflow.odd_totals import OddTotals, are_differences, percentage
 from vbagg.workflow.points_page import points_section
 from vbagg.workflow.results import read_map, read_polygon_table, read_verdict, written_by
 from vbagg.workflow.run import Run
@@ -130,6 +131,8 @@ class Page:
             same_scale_as="rate_mean",
             description=f"One rate for each polygon: {self._total} over its {self._units.exposed}.{_unknown(table)}",
         )
+        if table["effect"].notna().any():
+            yield self._effect_layer(table, frame)
         for path in self.run.map_files(self.response):
             name = path.stem
             if name == "rate_mean":
@@ -137,6 +140,24 @@ class Page:
             values, tags = read_map(path, frame)
             label, look = pictures.layer_look(name, values)
             yield MapLayer(name, label, tags.get("units", ""), values, description=tags.get("title", ""), **look)
+
+    def _effect_layer(self, table: gpd.GeoDataFrame, frame: display.Frame) -> MapLayer:
+        difference = self._by_difference
+        return MapLayer(
+            "effect",
+            "Totals against what is expected",
+            "above" if difference else "times",
+            display.burnt(table, "effect", frame),
+            colours="vik",
+            log=not difference,
+            limits=plots.effect_limits(table["effect"].to_numpy(dtype=float), difference),
+            description="One number for each polygon: how far its total is above what covariates and neighbours give.",
+        )
+
+    @property
+    def _by_difference(self) -> bool:
+        """Whether effects of polygons are differences, and not ratios."""
+        return are_differences(self.run.settings)
 
     @property
     def _units(self) -> Units:
@@ -168,7 +189,8 @@ class Page:
             **({"Reported": f"{100 * row[COMPLETENESS]:.3g}%"} if self.prepared.told.completeness else {}),
             exposure.capitalize(): f"{row[exposure]:,.0f}{self._uncertain(row)}",
             **(rate if state == OBSERVED else {}),
-            "Fitted total": f"{row['fitted']:,.0f} ({row['fitted_lower']:,.0f} to {row['fitted_upper']:,.0f})",
+            "Fitted total": _with_interval(row, "fitted", ",.0f"),
+            **self._facts_of_effect(row),
         }
 
     def _reported(self, used: pd.DataFrame) -> str:
@@ -179,6 +201,15 @@ class Page:
     def _uncertain(self, row: Any) -> str:
         """How far off the people of a polygon may be."""
         return "" if self.prepared.told.sd is None else f" (off by {100 * row[RELATIVE_SD]:.3g}%)"
+
+    def _facts_of_effect(self, row: Any) -> dict[str, str]:
+        """What is told of a polygon whose total is known, if only within bounds."""
+        if not np.isfinite(row["effect"]):
+            return {}
+        name = "Above what is expected" if self._by_difference else "Times what is expected"
+        odd = {"Stands out": f"chance {percentage(row['chance'])}"} if row["stands_out"] else {}
+        others = {"Expected from the others": _with_interval(row, "from_others", ",.0f")}
+        return {name: _with_interval(row, "effect", ".3g"), **others, **odd}
 
     def _summary(self, table: gpd.GeoDataFrame) -> list[tuple[str, str]]:
         per, exposure, trials = self._units.per, self.prepared.exposure, self.run.settings.model.trials
@@ -210,6 +241,7 @@ class Page:
     def _sections(self, maps: Path, table: gpd.GeoDataFrame) -> Iterator[Section]:
         drawn = pictures.draw_all(self.run, self.prepared, self.response, maps, table, self.folder)
         yield Section("Estimates", "estimates", [drawn[name] for name in pictures.MAPS if name in drawn])
+        yield Section("Odd totals", "odd-totals", self._odd_blocks(table, drawn))
         log = pictures.wants_log(table["observed_rate"].to_numpy())
         on_points = points_section(self.run, self.prepared, self.response, maps, self._units, self.folder, log)
         yield from [] if on_points is None else [on_points]
@@ -217,6 +249,12 @@ class Page:
         yield Section("Covariates", "covariates", [drawn[name] for name in pictures.COVARIATES if name in drawn])
         yield Section("Data", "data", self._data_blocks())
         yield Section("Model and settings", "settings", self._model_blocks())
+
+    def _odd_blocks(self, table: gpd.GeoDataFrame, drawn: dict[str, Figure]) -> list[Any]:
+        level, maps = self.run.settings.maps.level, self.run.settings.maps
+        told = OddTotals(table, self.prepared.polygons.id, self.response, level)
+        may_match = self._units.has_counts and not (table["observed"] < 0).any()
+        return [*told.blocks(may_match, maps.match_totals), *(drawn[name] for name in pictures.ODD if name in drawn)]
 
     def _validation_section(self, drawn: dict[str, Figure]) -> Section:
         validation = self.run.validation(self.response)
@@ -274,6 +312,12 @@ def assumed(prepared: Prepared) -> list[str]:
             "counts are of the people as they are given."
         )
     return found
+
+
+def _with_interval(row: Any, name: str, how: str) -> str:
+    """A number of a row and its interval."""
+    value, lower, upper = (format(row[f"{name}{end}"], how) for end in ("", "_lower", "_upper"))
+    return f"{value} ({lower} to {upper})"
 
 
 def _unknown(table: gpd.GeoDataFrame) -> str:

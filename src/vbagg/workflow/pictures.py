@@ -14,6 +14,7 @@ from vbagg.geo.relevance import partial_dependence, relevance
 from vbagg.geo.told import COMPLETENESS
 from vbagg.geo.units import Units, link_of, usual_per
 from vbagg.report import Figure
+from vbagg.workflow.odd_totals import are_differences
 from vbagg.workflow.run import Run
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MAPS = ("input", "rate_mean", "rate_sd", "exceedance")
 VALIDATION = ("predicted", "calibration")
+ODD = ("effects",)
 COVARIATES = ("relevance", "dependence")
 LOG_SPREAD = 20.0
 SHORT = {
@@ -83,6 +85,7 @@ def draw_all(
         if (maps / f"{name}.tif").exists():
             path = plots.plot_map(maps / f"{name}.tif", into / f"{name}.png", polygons=prepared.polygons, log=log)
             drawn[name] = Figure(path, f"{plots.read_picture(maps / f'{name}.tif').tags['title'].capitalize()}.", name)
+    drawn |= _effects(table, into, are_differences(run.settings))
     rate, share = table["rate"] / table["fitted"], table.get(COMPLETENESS, 1.0) if prepared.told.completeness else 1.0
     drawn["fitted"] = Figure(
         diagnostics.plot_observed_predicted(
@@ -100,6 +103,19 @@ def draw_all(
         "Scatter plot of observed and fitted rates",
     )
     return drawn | _validation(run, response, units, into) | _covariates(run, prepared, response, units, into)
+
+
+def _effects(table: gpd.GeoDataFrame, into: Path, difference: bool) -> dict[str, Figure]:
+    if table["effect"].isna().all():
+        return {}
+    odd = " Polygons that stand out have a heavy outline." if table["stands_out"].any() else ""
+    return {
+        "effects": Figure(
+            plots.plot_effects(table, into / "effects.png", difference=difference),
+            "How far totals are above or below what covariates and neighbours give." + odd,
+            "Map of the effects of polygons",
+        )
+    }
 
 
 def _not_observed(table: gpd.GeoDataFrame) -> dict[str, int]:

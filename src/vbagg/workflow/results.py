@@ -23,6 +23,8 @@ FINDINGS, FOLDS, VERDICT = "findings.json", "folds.json", "verdict.txt"
 RATES = (
     *("observed", "observed_rate", "fitted", "fitted_lower", "fitted_upper"),
     *("rate", "predicted_lower", "predicted_upper"),
+    *("effect", "effect_lower", "effect_upper", "from_others", "from_others_lower", "from_others_upper", "chance"),
+    "stands_out",
 )
 CHANGE = "with_points.json"
 """What points change in the maps."""

@@ -200,6 +200,7 @@ def _map(run: Run, folder: Path) -> None:
     from vbagg.geo.maps import write_maps
     from vbagg.geo.polygons import read_polygons
     from vbagg.geo.units import usual_per
+    from vbagg.workflow.odd_totals import OddTotals
 
     prepared, options = run.prepared(), run.settings.maps
     per = usual_per(prepared.exposure, options.per)
@@ -228,7 +229,9 @@ def _map(run: Run, folder: Path) -> None:
         if prepared.points is not None:
             _map_without_points(run, prepared, response, own)
         run.tell(f"{response}: polygons")
-        write_polygons(polygon_table(model, prepared, response, options.level, per, trials, **shared), own)
+        table = polygon_table(model, prepared, response, options.level, per, trials, **shared)
+        write_polygons(table, own)
+        run.folder.log(f"maps: {OddTotals(table, prepared.polygons.id, response, options.level).sentence()}")
         for path, polygons in zip(options.to, others, strict=True):
             run.tell(f"{response}: {path.name}")
             table = aggregate(model, prepared, polygons, response, options.level, per, **shared)
