@@ -11,6 +11,7 @@ import tiny_country as tiny
 import typer
 from affine import Affine
 from geofiles import write_raster
+from small_surveys import surveys
 
 from vbagg.cli import app, main
 from vbagg.geo.bounds import bounds_of, in_words
@@ -20,10 +21,11 @@ from vbagg.geo.prepared import Prepared
 ROOT = Path(__file__).parent.parent
 TABLES = ROOT / "docs" / "tables.md"
 GAPS = ROOT / "docs" / "gaps-and-suppressed-counts.md"
+POINTS = ROOT / "docs" / "survey-points.md"
 REPORTS = ROOT / "docs" / "incomplete-reports-and-uncertain-people.md"
 ODD = ROOT / "docs" / "odd-reports.md"
 GROUND = ROOT / "docs" / "new-ground.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, ODD, GROUND]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, ODD, POINTS, GROUND]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -134,6 +136,25 @@ def test_the_page_on_new_ground_works(tmp_path, monkeypatch, capsys):
     assert "extrapolation above 1" in capsys.readouterr().out
     assert {"rate_mean", "extrapolation"} <= set(names["maps"])
     assert len(names["districts"]) == 12
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::vbagg.errors.DataWarning", "ignore::vbagg.errors.ConvergenceWarning")
+def test_the_page_on_survey_points_works(tmp_path, monkeypatch):
+    tiny.write_files(tmp_path)
+    surveys().to_csv(tmp_path / "surveys.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    check, run = commands(POINTS)
+    assert main(check) == 0
+    assert main([*run, *(f"--{name}={value}" for name, value in tiny.CHEAP.items())]) == 0
+    assert (tmp_path / "with-surveys" / "maps" / "cases" / "rate_ratio.tif").exists()
+    assert (tmp_path / "with-surveys" / "models" / "without_points" / "cases.vbagg").exists()
+    names: dict = {}
+    for code in [code for language, code in BLOCK.findall(POINTS.read_text()) if language == "python"]:
+        exec(code, names)
+    assert names["findings"].facts["points"]["number"] == len(names["prepared"].points) == 7
+    assert names["model"].observations_[0].likelihood == "binomial"
+    assert names["found"].models == ("with", "without")
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from vbagg.doctor.overlaid import choose_target, overlaid
 from vbagg.doctor.people import check_people
 from vbagg.doctor.places import check_places, check_polygons
 from vbagg.doctor.plans import check_folds, check_other_polygons
+from vbagg.doctor.points import check_points, check_use, lie_on, read_surveys
 from vbagg.doctor.reading import read_inputs
 from vbagg.doctor.told import check_told, check_told_of_model
 from vbagg.doctor.totals import check_responses
@@ -68,7 +69,9 @@ def examine(
     if maps is not None:
         check_wanted(maps, data.negative, found)
     inputs = read_inputs(data, found)
-    polygons = inputs.polygons
+    polygons, surveys = inputs.polygons, read_surveys(data, found)
+    if model is not None and surveys is not None:
+        check_use(surveys, model, inputs.exposure.kind, found)
     if model is not None:
         check_exposure(model, inputs.exposure, found)
         check_told_of_model(data, model, found)
@@ -81,6 +84,10 @@ def examine(
         return found.findings(facts), None
     with kept_open():
         target = choose_target(inputs, polygons, data, found) if inputs.can_make_a_grid(data) else None
+        if surveys is not None and target is not None and not lie_on(target.overlay.grid, surveys, found):
+            surveys = None
+            if not thorough:
+                return found.findings(facts), None
         if target is None or not check_size(target.overlay, inputs, model, found, announce, client):
             return found.findings(facts), None
         laid = overlaid(inputs, polygons, target, data, found, folder, tell, places_of(client))
@@ -97,6 +104,7 @@ def examine(
             check_folds(laid, validation, found)
         if maps is not None:
             check_other_polygons(laid, maps, found)
+        facts |= {} if surveys is None else {"points": check_points(surveys, laid, found)}
         facts |= facts_of(laid, polygons, data, model.trials if model is not None and usable_trials else None)
     facts["fit"] = expected_cost(laid, model)
     return found.findings(facts), laid.layout

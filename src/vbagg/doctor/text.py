@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vbagg.doctor.words import amount, between, duration, number
 from vbagg.geo.exposure import WEIGHED
+from vbagg.geo.files import percent
 
 if TYPE_CHECKING:
     from vbagg.doctor.findings import Finding, Findings
@@ -107,6 +108,8 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         for state in ("missing", "suppressed"):
             text += f"; {state} in {number(response[state], 'polygon', 'polygons')}" if state in response else ""
         lines.append((name, text))
+    if points := facts.get("points"):
+        lines.append(("points", _points(points)))
     places: dict[str, list[str]] = {}
     for raster in facts.get("rasters", ()):
         places.setdefault(_place(raster), []).append(raster["file"])
@@ -115,6 +118,18 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         text = f"about {duration(cost['cpu_seconds'])} of CPU time and {cost['bytes'] / 1e9:.1f} GB of memory"
         lines.append(("fit", f"{text} for each response ({number(cost['landmarks'], 'landmark', 'landmarks')})"))
     return lines
+
+
+def _points(points: Mapping[str, Any]) -> str:
+    """Facts about points, in words."""
+    text = f"{points['number']:,} of {points['file']} in {number(points['cells'], 'cell', 'cells')}"
+    text += f", {points['in_polygons']:,} of them in polygons"
+    text += f" ({points['left_out']:,} left out)" if points["left_out"] else ""
+    text += f"; {points['found']['sum']:,.10g} {points['found']['name']}"
+    if "size" not in points:
+        return text
+    size = points["size"]
+    return f"{text} of {size['sum']:,.10g} {size['name']} ({percent(points['found']['sum'], size['sum'])})"
 
 
 def _bounds(facts: Mapping[str, Any], name: str) -> str:

@@ -20,6 +20,7 @@ from vbagg.errors import did_you_mean
 from vbagg.geo import target
 from vbagg.geo.grid import Floats, Grid
 from vbagg.geo.observed_totals import read_observed
+from vbagg.geo.points import AboutPoints
 from vbagg.geo.polygon_rows import Origin
 from vbagg.geo.polygons import Polygons, flaws
 from vbagg.geo.responses import read_totals
@@ -76,6 +77,7 @@ class Document(_Strict):
     told: AboutTold = AboutTold()
     notes: tuple[str, ...]
     polygons: AboutPolygons
+    points: AboutPoints | None = None
 
 
 def read_document(path: Path) -> Document:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from vbagg.bags import Bags
 from vbagg.geo.grid import Grid
 from vbagg.geo.prepared import Prepared
 
@@ -20,6 +21,14 @@ def cell_features(prepared: Prepared, cells: NDArray[np.int64]) -> tuple[pd.Data
     x, y = stack.grid.kilometres(cells).T
     exposure = _areas(stack.grid, cells) if prepared.exposure == "area" else values.pop(prepared.exposure)
     return pd.DataFrame({"x": x, "y": y, **values}), np.nan_to_num(exposure)
+
+
+def point_bags(prepared: Prepared) -> Bags:
+    """The points of prepared data, a bag of one cell each, with the features of `prepared.bags()`."""
+    if prepared.points is None:
+        raise ValueError(f"{prepared.table.parent} holds no points. Prepare it with `points`.")
+    features, _ = cell_features(prepared, prepared.points.table["cell"].to_numpy())
+    return prepared.points.bags(features)
 
 
 def cell_exposure(prepared: Prepared, cells: NDArray[np.int64]) -> Floats:

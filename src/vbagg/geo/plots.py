@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from vbagg.drawing import colour_bar, colour_norm, new_figure, save
 from vbagg.geo.bands import opened
 from vbagg.geo.cog import small_cache
-from vbagg.geo.grid import Bounds, Grid, is_geographic, unit
+from vbagg.geo.grid import Bounds, Grid, is_geographic, transformer, unit
+from vbagg.geo.longitudes import near
 from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
+from vbagg.geo.places import DEGREES
 from vbagg.geo.polygons import Polygons
+from vbagg.geo.ratio import RATIO
 from vbagg.geo.units import Units
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ LONGEST_SIDE = 1200
 """Cells along the longer side of a picture."""
 TAILS = (0.005, 0.995)
 """Quantiles at the ends of the colours, so that a few extreme cells do not hide the rest."""
+LEAST_FACTOR = 1.05
+"""At the ends of the colours of ratios, where these hardly differ from 1."""
 BACKGROUND = "0.86"
 HATCHES = {MISSING: "////", SUPPRESSED: "...."}
 """Of polygons whose totals are not known, by what is known of them."""
@@ -60,6 +65,7 @@ STYLES = {
     "expected": Style("Counts expected by the exposure"),
     "extrapolation": Style("Extrapolation: red lies beyond the training data", "vik", (0.0, 2.0), False),
     "extrapolation_place": Style("How little is known of the place", "lajolla", (0.0, 1.0), False),
+    RATIO: Style("Rate with survey points, over that without", "vik"),
 }
 
 
@@ -151,6 +157,7 @@ def plot_map(
     polygons: Polygons | None = None,
     log: bool = False,
     limits: Limits | None = None,
+    points: Floats | None = None,
 ) -> Path:
     """Picture of a map that `write_maps` wrote; title and units come from the file.
 
@@ -166,6 +173,8 @@ def plot_map(
         Whether colours are logarithmic, where that makes sense.
     limits
         Values of the first and the last colour; otherwise a few extreme cells lie beyond them.
+    points
+        Longitudes and latitudes (n, 2) of places that are marked.
     """
     picture = read_picture(raster)
     values, grid, tags = picture.values, picture.grid, picture.tags
@@ -179,9 +188,18 @@ def plot_map(
     _place(axes, _occupied(values, grid), grid.crs)
     if polygons is not None:
         _outlines(axes, polygons.to(grid.crs), max(grid.resolution))
+    if points is not None:
+        _mark(axes, points, grid)
     axes.set_title(style.title.format_map({"threshold": "", "rate_units": "", **tags}))
     _bar(axes, image, values, tags.get("units", ""), log)
     return save(figure, path)
+
+
+def around_one(ratios: Floats) -> Limits:
+    """Limits of colours for ratios, the same factor above and below 1."""
+    known = np.abs(np.log(ratios[np.isfinite(ratios) & (ratios > 0)]))
+    most = max(float(np.quantile(known, TAILS[1])) if known.size else 0.0, np.log(LEAST_FACTOR))
+    return math.exp(-most), math.exp(most)
 
 
 def read_picture(raster: Path | str, longest_side: int = LONGEST_SIDE) -> Picture:
@@ -268,6 +286,16 @@ def _bar(axes: Axes, shown: ScalarMappable, values: Floats, label: str, log: boo
         bar.ax.yaxis.set_major_locator(LogLocator(subs=subs, numticks=99))
         bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
         bar.ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _mark(axes: Axes, points: Floats, grid: Grid) -> None:
+    """Rings at places."""
+    x, y = transformer(DEGREES, grid.crs).transform(*points.T)
+    if is_geographic(grid.crs):
+        left, _, right, _ = grid.bounds
+        x = near(np.asarray(x), (left + right) / 2, grid.crs)
+    axes.scatter(x, y, s=16, facecolors="none", edgecolors="white", linewidths=2.2)
+    axes.scatter(x, y, s=16, facecolors="none", edgecolors="black", linewidths=0.9)
 
 
 def _filled(shapes: NDArray[Any], **style: Any) -> Any:

@@ -81,7 +81,7 @@ def read_own_rows(
     """The same without a table; the wanted columns may be `fid`, the numbers that the file has for its rows."""
     if isinstance(path, gpd.GeoDataFrame):
         return PolygonRows(_plain(path.copy()), "polygons")
-    return PolygonRows(_plain(_read_frame(os.fspath(path), layer, wanted)), os.fspath(path))
+    return PolygonRows(_plain(read_frame(os.fspath(path), layer, wanted)), os.fspath(path))
 
 
 def _plain(frame: gpd.GeoDataFrame) -> gpd.GeoDataFrame:
@@ -90,11 +90,18 @@ def _plain(frame: gpd.GeoDataFrame) -> gpd.GeoDataFrame:
     return frame.reset_index(drop=True).rename(columns=str)
 
 
-def _read_frame(path: str, layer: str | None, wanted: Sequence[str | None]) -> gpd.GeoDataFrame:
+def read_frame(
+    path: str,
+    layer: str | None = None,
+    wanted: Sequence[str | None] = (),
+    noun: str = "polygon",
+    table: str = "a table by `--totals`",
+) -> gpd.GeoDataFrame:
+    """A file of polygons, or of what else `noun` says; without geometry, `table` is how to name it."""
     import pyogrio
 
-    require_file(path, "a polygon file")
-    unreadable = f"{path} cannot be read as polygons"
+    require_file(path, f"a {noun} file")
+    unreadable = f"{path} cannot be read as {noun}s"
     source = inside_zip(path, IN_ARCHIVES)
     if Path(path).suffix.lower() in PARQUET:
         try:
@@ -107,9 +114,7 @@ def _read_frame(path: str, layer: str | None, wanted: Sequence[str | None]) -> g
         advice = "" if not is_local(path) else " Is the file complete, with all its parts?"
         raise ValueError(f"{unreadable}: {as_reason(error)}.{advice}") from None
     if not known:
-        raise ValueError(
-            f"{path} must hold polygons; it holds no geometry. Name a file with polygons, and a table by `--totals`."
-        )
+        raise ValueError(f"{path} must hold {noun}s; it holds no geometry. Name a file with {noun}s, and {table}.")
     if layer is None and len(known) > 1:
         raise ValueError(f"{path} has several layers: {some(list(known))}. Name one with `layer`.")
     if layer is not None and layer not in known:

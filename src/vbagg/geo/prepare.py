@@ -14,6 +14,7 @@ from vbagg.errors import unknown_name
 from vbagg.geo.assumptions import with_told
 from vbagg.geo.bands import kept_open
 from vbagg.geo.bounds import marks_of
+from vbagg.geo.cell_features import cell_features
 from vbagg.geo.covariates import File, Files, open_covariates, open_one
 from vbagg.geo.exposure import exposure_of
 from vbagg.geo.files import output_folder, plural, some
@@ -27,6 +28,7 @@ from vbagg.geo.pixels import check_exposure, write_pixels
 from vbagg.geo.polygons import Polygons, read_polygons
 from vbagg.geo.population import READINGS
 from vbagg.geo.prepared import PIXELS, STACK, Prepared
+from vbagg.geo.surveyed import surveyed_by
 from vbagg.geo.target import require_manageable, target_grid
 from vbagg.geo.told import NOTHING, Told
 from vbagg.geo.workers import most_pixels, places_of
@@ -62,6 +64,13 @@ def prepare(
     population_sd_column: str | None = None,
     population_errors: str = TOGETHER,
     missing: str = "nearest",
+    points: Any = None,
+    at: str | None = None,
+    point_response: str | None = None,
+    point_trials: str | None = None,
+    point_people: str | None = None,
+    point_crs: str | None = None,
+    point_sheet: str | None = None,
     folder: File,
     progress: Callable[[str], None] | None = None,
     layout: Layout | None = None,
@@ -108,6 +117,8 @@ def prepare(
         of its cells are `"shared"` within a polygon, so that standard deviations add up, or `"independent"`.
     missing
         `"nearest"`, `"drop"` or `"median"`: what becomes of missing covariates, see `fill`.
+    points, at, point_response, point_trials, point_people, point_crs, point_sheet
+        Surveys at points: a file, DataFrame or GeoDataFrame, where these are, and what was found; see `surveyed_by`.
     folder
         Where the aligned layers and the table of pixels are written. `Prepared.save` puts the rest beside them.
     progress
@@ -131,12 +142,16 @@ def prepare(
         if value not in known:
             raise unknown_name(name, value, known)
     table, marks = joined_by(totals, on, sheet, unmatched), marks_of(suppressed)
+    surveyed = surveyed_by(points, at, point_response, point_trials, point_people, point_crs, point_sheet)
     tell = progress or (lambda text: None)
     responses = (response,) if isinstance(response, str) else tuple(response)
     exposure = exposure_of(population, population_column, exposure_column, spread_by)
     doubt = population_sd_of(population_sd, population_sd_column, population_errors, population, exposure)
     told_by = Told(completeness_column, population_sd_column)
     with output_folder(folder) as out, TemporaryDirectory(prefix=".layout-", dir=out) as scratch, kept_open():
+        if surveyed is not None:
+            tell("reading points")
+        surveys = None if surveyed is None else surveyed.read()
         if layout is None:
             tell("reading polygons")
             shapes = read_polygons(polygons, id, layer, responses, table, exposure, marks, negative, told_by)
@@ -153,6 +168,8 @@ def prepare(
             base = people or lit or next((covariate.layer for covariate in inputs), None)
             target = target_grid(shapes, base, resolution, grid)
             require_manageable(shapes, target, most_pixels(client, len(inputs) + 2))
+            if surveys is not None:
+                surveys.cells(target)  # those that lie elsewhere are refused before rasters are read
             tell("overlaying polygons")
             overlay = Overlay(shapes.to(target.crs), target).require_pairs()
             layout = lay_out(
@@ -160,7 +177,11 @@ def prepare(
                 exposure=exposure, spread_by=lit, population_is=population_is, sd=sd, sd_errors=population_errors,
                 folder=Path(scratch), tell=tell, places=places_of(client),
             )  # fmt: skip
-        return moved_to(out, from_layout(layout, missing, Path(scratch), tell, told_by, doubt))
+        made = from_layout(layout, missing, Path(scratch), tell, told_by, doubt)
+        if surveys is not None:
+            placed = surveys.placed(made.stack.grid, lambda cells: cell_features(made, cells)[0])
+            made = replace(made, points=placed, notes=(*made.notes, *placed.notes))
+        return moved_to(out, made)
 
 
 def moved_to(folder: Path, made: Prepared) -> Prepared:

@@ -23,6 +23,7 @@ from vbagg.errors import did_you_mean
 from vbagg.geo.agreement import (
     FORMAT,
     AboutPolygons,
+    Document,
     column_kinds,
     read_document,
     require_columns,
@@ -35,12 +36,14 @@ from vbagg.geo.agreement import (
 )
 from vbagg.geo.files import appearing, one_line, output_folder
 from vbagg.geo.pieces import Pieces
+from vbagg.geo.points import Points, points_from
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.stack import Stack
 from vbagg.geo.told import NOTHING, Told
 from vbagg.stored import StoredBags, read_rows
 
 DOCUMENT, PIXELS, POLYGONS, STACK = "prepared.json", "pixels.parquet", "polygons.gpkg", "stack.tif"
+POINTS = "points.parquet"
 LAYER = "polygons"
 
 
@@ -66,6 +69,8 @@ class Prepared:
         Whether they are a column of the polygons, spread over the cells of each.
     told
         Columns of the polygons with the completeness of reports, and with relative standard deviations of people.
+    points
+        Surveys at points, None without any; see `vbagg.geo.points`.
     """
 
     polygons: Polygons
@@ -77,6 +82,7 @@ class Prepared:
     exposure: str
     is_spread: bool = False
     told: Told = NOTHING
+    points: Points | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_written", self.table.stat().st_mtime_ns)
@@ -191,6 +197,8 @@ class Prepared:
                 if own.resolve() != (path / name).resolve():
                     shutil.copyfile(own, files.enter_context(appearing(path / name)))
             _write_polygons(frame, polygons)
+            if self.points is not None:
+                self.points.table.to_parquet(files.enter_context(appearing(path / POINTS)), index=False)
             document.write_text(json.dumps(self._document(), indent=1))
 
     @classmethod
@@ -206,10 +214,10 @@ class Prepared:
             frame = _read_polygons(require_kind(path / POLYGONS), about)
             polygons = Polygons(frame, about.id, about.path, about.notes, uppers=about.uppers)
             told = Told(said.told.completeness, said.told.sd)
-            stack = Stack.open(require_kind(path / STACK))
+            stack = require_layers(Stack.open(require_kind(path / STACK)), said.covariates, said.exposure)
             return cls(
                 polygons=require_polygons(polygons, said.responses, said.exposure, about.gaps, told),
-                stack=require_layers(stack, said.covariates, said.exposure),
+                stack=stack,
                 table=require_columns(require_kind(path / PIXELS), said.covariates),
                 covariates=said.covariates,
                 responses=said.responses,
@@ -217,6 +225,7 @@ class Prepared:
                 exposure=said.exposure,
                 is_spread=said.is_spread,
                 told=told,
+                points=_read_points(path / POINTS, said, stack),
             )
         except Exception as error:  # whatever files that `save` did not write lead to
             raise _unreadable(path, error) from error
@@ -241,6 +250,7 @@ class Prepared:
                 "uppers": dict(self.polygons.uppers),
                 "gaps": {name: self.polygons.totals(name).gap_sizes for name in self.responses},
             },
+            "points": None if self.points is None else self.points.document(),
         }
 
     def _weighty(self) -> list[Any]:
@@ -250,6 +260,16 @@ class Prepared:
 
 def _unreadable(folder: Path, error: Exception) -> ValueError:
     return ValueError(f"{folder} cannot be read as prepared data: {one_line(error)}. Prepare it again.")
+
+
+def _read_points(path: Path, said: Document, stack: Stack) -> Points | None:
+    if said.points is None:
+        return None
+
+    def features_of(cells: Any) -> pd.DataFrame:
+        return pd.DataFrame(stack.at(cells, said.covariates), columns=list(said.covariates))
+
+    return points_from(require_kind(path), said.points, stack.grid, features_of)
 
 
 def _write_polygons(frame: gpd.GeoDataFrame, path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -93,7 +93,20 @@ class Table:
         )
 
 
-def read_table(source: str | os.PathLike[str] | pd.DataFrame, column: str, sheet: str | None = None) -> Table:
+class Needed(NamedTuple):
+    """A column that a table must have: what for, and what to do without it."""
+
+    column: str
+    use: str = "to join it by"
+    remedy: str = "Name it by `--on KEY=COLUMN`."
+
+
+def read_table(
+    source: str | os.PathLike[str] | pd.DataFrame,
+    column: str | Needed | None,
+    sheet: str | None = None,
+    called: str = "totals",
+) -> Table:
     """Read a table whose columns include a certain one.
 
     Parameters
@@ -101,12 +114,15 @@ def read_table(source: str | os.PathLike[str] | pd.DataFrame, column: str, sheet
     source
         A data frame, or a file: what it is follows from its content, not from its name.
     column
-        A column that must be there.
+        A column that must be there, if any must.
     sheet
         Sheet of a workbook; needed if there are several.
+    called
+        What a data frame is called in messages.
     """
+    column = Needed(column) if isinstance(column, str) else column
     if isinstance(source, pd.DataFrame):
-        return _below_header("totals", _frame_lines(source), column)
+        return _below_header(called, _frame_lines(source), column)
     path = os.fspath(source)
     require_file(path, "a table")
     if not Path(path).is_file():
@@ -118,7 +134,7 @@ def read_table(source: str | os.PathLike[str] | pd.DataFrame, column: str, sheet
         return _below_header(path, _parquet_lines(path), column)
     if kind == "workbook":
         return _below_header(path, workbook_lines(path, sheet), column)
-    return _below_header(path, text_lines(path, column), column)
+    return _below_header(path, text_lines(path, None if column is None else column.column), column)
 
 
 def _kind(path: str) -> str:
@@ -161,14 +177,15 @@ def _frame_lines(frame: pd.DataFrame) -> Lines:
     return Lines([Line(0, list(frame.columns)), *rows])
 
 
-def _below_header(path: str, lines: Lines, column: str) -> Table:
+def _below_header(path: str, lines: Lines, needed: Needed | None) -> Table:
     """The table that begins with the first row that holds anything."""
     filled = [line for line in lines.all if not all(map(is_empty, line.cells))]
     if not filled:
         raise ValueError(f"{path} must hold a table; it is empty. Name another file, or another sheet.")
     first, *others = filled
     header = tuple(_name(cell) for cell in first.cells)
-    if column not in header:
+    column = None if needed is None else needed.column
+    if column is not None and column not in header:
         for line in others[:HEADER_WITHIN]:
             if column in map(_name, line.cells):
                 where = f"{lines.called} {line.number}"
@@ -182,16 +199,16 @@ def _below_header(path: str, lines: Lines, column: str) -> Table:
                 f"{path} must have one name for each column; its header has merged cells ({cells}). "
                 "Unmerge them, and leave one row with a name for each column."
             )
-    if column not in header:
+    if needed is not None and needed.column not in header:
         known = [name for name in header if name]
-        remedy = "Name it by `--on KEY=COLUMN`."
+        remedy = needed.remedy
         if any(as_column([name]).dtype.kind in "if" for name in known):
             remedy = "As its first row holds numbers: add a row with the names of columns above it."
-        raise ValueError(f"{path} has no column {column!r} to join it by{did_you_mean(column, known)} {remedy}")
+        raise ValueError(f"{path} has no column {column!r} {needed.use}{did_you_mean(needed.column, known)} {remedy}")
     if not others:
         raise ValueError(f"{path} must have rows below the names of its columns; it has none.")
     table = Table(path, header, [Line(line.number, _padded(line, header, lines, path)) for line in others], lines)
-    if header.count(column) > 1:
+    if column is not None and header.count(column) > 1:
         raise ValueError(table.flaw(column))
     return table
 

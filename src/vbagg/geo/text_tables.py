@@ -21,8 +21,8 @@ SAYS_SEPARATOR = re.compile(r"sep=(.)\r?\n")
 WIDE = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
-def text_lines(path: str, column: str) -> Lines:
-    """Rows of a file with separated values, one of whose columns is known by its name."""
+def text_lines(path: str, column: str | None) -> Lines:
+    """Rows of a file with separated values, one of whose columns may be known by its name."""
     text, notes = _decoded(Path(path).read_bytes(), path)
     if MARKUP.match(text):
         raise ValueError(f"{path} must be a table; it is a web page, whatever its name says. Save it as .xlsx or CSV.")
@@ -81,15 +81,15 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def _separator(text: str, column: str) -> str:
-    """The one that gives the known column, and else the one that gives most columns."""
+def _separator(text: str, column: str | None) -> str:
+    """The one that gives the known column, if any is, and else the one that gives most columns."""
     seen = text[:SEEN]
 
     def fitness(separator: str) -> tuple[bool, float]:
         rows = list(islice(csv.reader(io.StringIO(seen, newline=""), delimiter=separator, skipinitialspace=True),
                            HEADER_WITHIN))  # fmt: skip
         widths = [len(row) for row in rows if row]
-        named = any(column in (" ".join(cell.split()) for cell in row) for row in rows if len(row) > 1)
+        named = any(column == " ".join(cell.split()) for row in rows if len(row) > 1 for cell in row)
         return named, median(widths) if widths else 0.0
 
     try:

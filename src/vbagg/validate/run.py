@@ -26,6 +26,7 @@ from vbagg.likelihoods import get_likelihood
 from vbagg.models.constant import Constant
 from vbagg.models.frame import check_is_bags
 from vbagg.models.glm import BagGLM
+from vbagg.models.observations import Observations, check_also
 from vbagg.models.outputs import FEWEST, GivenOutputs, aligned_outputs, given_outputs
 from vbagg.models.reporting import aligned_told
 from vbagg.progress import Report, reporting
@@ -64,6 +65,7 @@ def cross_validate(
     upper: Any = None,
     completeness: Any = None,
     weight_sd: Any = None,
+    also: Mapping[str, Any] | None = None,
 ) -> Validation:
     """Predict every bag by models that were fitted without its fold.
 
@@ -100,6 +102,8 @@ def cross_validate(
     completeness, weight_sd
         As for `VBAgg.fit`; also of the bags that are predicted, whose outputs are reported alike. Rates are those of
         all that occurs. Models whose `fit` takes neither are refused.
+    also
+        By name of a model, the `vbagg.Observations` that each of its fits learns from too; they are in no fold.
 
     Returns
     -------
@@ -111,7 +115,7 @@ def cross_validate(
             "`upper` does not go with `cross_validate`, whose scores need the outputs themselves. Fit folds of your"
             " own, and take `model.score(bags, y, upper=upper)`; or give NaN for outputs that are hidden."
         )
-    task = _check(models, baselines, bags, y, folds, trials, offset, client, completeness, weight_sd)
+    task = _check(models, baselines, bags, y, folds, trials, offset, client, completeness, weight_sd, also)
     names, results = fold_names(task.folds), dict[Any, FoldResult]()
     kept = None if keep is None else KeptFolds(Path(keep))
     rests_on = "" if kept is None else task.digest()
@@ -194,6 +198,8 @@ class Task:
     """Numbers that depend on all individuals of each bag."""
     told: dict[str, Floats] = field(default_factory=dict)
     """Completeness and errors of weights, by the names that `fit` and `predictive_bags` have for them."""
+    further: Mapping[str, tuple[Observations, ...]] = field(default_factory=dict)
+    """What models learn from besides, by their names."""
 
     def run(self, fold: Any, report: Report, done: int, of: int) -> FoldResult:
         """All models on one fold."""
@@ -207,7 +213,7 @@ class Task:
             started = time.perf_counter()
             try:
                 with _convergence_noted(f"{name}, fold {fold}", notes):
-                    scores = self._scores(model, test)
+                    scores = self._scores(name, model, test)
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
                 failures.append({"fold": fold, "model": name, "bags": int(test.sum()), "reason": reason})
@@ -242,13 +248,18 @@ class Task:
         ):
             found.update(_content(values).encode())
         found.update(f"{_content(self.trials)} {_content(self.offset)}".encode())
+        for name, several in self.further.items():
+            for one in several:
+                found.update(f"{name} {[_content(part) for part in _parts(one)]}".encode())
         return found.hexdigest()
 
-    def _scores(self, model: Any, test: NDArray[np.bool_]) -> dict[str, Floats]:
+    def _scores(self, name: str, model: Any, test: NDArray[np.bool_]) -> dict[str, Floats]:
         from sklearn.base import clone
 
         fresh = clone(model)
-        quiet = {"progress": False} if "progress" in inspect.signature(fresh.fit).parameters else {}
+        quiet: dict[str, Any] = {"progress": False} if "progress" in inspect.signature(fresh.fit).parameters else {}
+        if name in self.further:
+            quiet["also"] = self.further[name]
         also, whole = self._also(model, ~test), are_whole(self.y)
         if self.distant is not None and self.distant.fits(fresh):
             fresh.fit(self.distant.bags[~test], self.y[~test], client=self.distant.client, **also, **quiet)
@@ -288,6 +299,14 @@ def _content(value: Any) -> str:
     return f"{array.dtype} {array.shape} {hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}"
 
 
+def _parts(one: Observations) -> tuple[Any, ...]:
+    """All that tells observations from others."""
+    bags = one.bags
+    of_bags = (bags.labels, bags.bag, bags.X, bags.weight)
+    values = (np.asarray(values) for values in (one.y, one.trials, one.offset, one.upper) if values is not None)
+    return (*of_bags, *values, one.name, one.likelihood, one.link, one.slope)
+
+
 @contextmanager
 def _convergence_noted(place: str, notes: dict[str, None]) -> Iterator[None]:
     """Turn warnings about convergence into notes; those about data are noted already, others are issued again."""
@@ -312,6 +331,7 @@ def _check(
     client: Any = None,
     completeness: Any = None,
     weight_sd: Any = None,
+    also: Mapping[str, Any] | None = None,
 ) -> Task:
     distant = marks = None
     if isinstance(bags, DistantBags):
@@ -327,6 +347,7 @@ def _check(
     if len(set(labels)) < len(labels):
         raise ValueError("`bags` must have distinct labels; a bag that is there twice would be fitted to and scored.")
     named = _named(models, baselines)
+    further = _further(also or {}, named, distant)
     outputs = aligned_outputs(bags, y, trials)
     outputs.require(FEWEST)
     told = _told(named, aligned_told(bags, completeness, weight_sd, outputs.seen), outputs.seen)
@@ -341,11 +362,25 @@ def _check(
             if hasattr(model, "likelihood"):
                 given_outputs(bags, known.y, known.trials, get_likelihood(model.likelihood))
     notes = [*_missing_noted(outputs), *(str(warning.message) for warning in caught)]
-    task = Task(named, bags, known.y, known.trials, rows, of_bags, (), distant, marks, told)
+    task = Task(named, bags, known.y, known.trials, rows, of_bags, (), distant, marks, told, further)
     if offset is not None:
         others = [name for name, model in named.items() if not task._takes_offset(model)]
         notes += [f"{name} has no offset: it takes none, or has another link." for name in others]
     return replace(task, notes=tuple(dict.fromkeys(notes)))
+
+
+def _further(
+    also: Mapping[str, Any], models: Mapping[str, Any], distant: Distant | None
+) -> dict[str, tuple[Observations, ...]]:
+    """What models learn from besides, which must be models that take it."""
+    for name in also:
+        if name not in models:
+            raise ValueError(f"`also` must name models: {some_values(list(models))}; got {name!r}.")
+        if "also" not in inspect.signature(models[name].fit).parameters:
+            raise ValueError(f"`also` goes with models whose `fit` takes it; that of {name!r} does not.")
+    if also and distant is not None:
+        raise ValueError("`also` goes with bags in this process; leave it out, or give such bags.")
+    return {name: check_also(given) for name, given in also.items()}
 
 
 def _told(models: Mapping[str, Any], told: dict[str, Floats], seen: NDArray[np.bool_]) -> dict[str, Floats]:

@@ -28,8 +28,14 @@ POLYGONS, RASTERS, TABLES = (
     ("population", "population_sd", "spread_by", "covariate", "category"),
     ("totals",),
 )
-KINDS = dict.fromkeys(POLYGONS, "polygons") | dict.fromkeys(RASTERS, "raster") | dict.fromkeys(TABLES, "table")
-"""What the words hold that take an object."""
+POINTS = ("points",)
+KINDS = (
+    dict.fromkeys(POLYGONS, ("polygons",))
+    | dict.fromkeys(RASTERS, ("raster",))
+    | dict.fromkeys(TABLES, ("table",))
+    | dict.fromkeys(POINTS, ("table", "polygons"))
+)
+"""What the words hold that take an object; points stand in a table, or are one with a geometry as polygons are."""
 OR_NUMBERS = ("population_sd",)
 """Words that take a number as well."""
 WANTED = {"polygons": "a GeoDataFrame", "raster": "an xarray.DataArray", "table": "a pandas.DataFrame"}
@@ -51,8 +57,8 @@ class Given:
             if isinstance(value, str | os.PathLike) or (word in OR_NUMBERS and isinstance(value, Real)):
                 return value
             kind = _kind(value)
-            if kind != KINDS[word]:
-                wanted = WANTED[KINDS[word]]
+            if kind not in KINDS[word]:
+                wanted = " or ".join(WANTED[one] for one in KINDS[word])
                 raise ValueError(f"`{word}` must be the name of a file, or {wanted}; got {type(value).__name__}.")
             name = re.sub(r"[^\w.=-]+", "_", str(getattr(value, "name", None) or word)) if kind == "raster" else word
             path = folder / (f"{name}.nc" if kind == "raster" else f"{name}.parquet")
@@ -98,7 +104,7 @@ def require_whole(settings: Settings) -> None:
     """Refuse files of objects that are missing or have been changed."""
     data, maps = settings.data, settings.maps
     sd = data.population_sd if isinstance(data.population_sd, Path) else None
-    one = (data.polygons, data.totals, data.population, data.spread_by, sd)
+    one = (data.polygons, data.totals, data.points, data.population, data.spread_by, sd)
     require_whole_files((*one, *data.covariate, *data.category, *maps.to))
 
 

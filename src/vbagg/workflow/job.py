@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vbagg.workflow.folder import RunFolder
 from vbagg.workflow.given import GIVEN, Given, require_whole
+from vbagg.workflow.point_words import with_words_of_points
 from vbagg.workflow.progress import Shown, showing
 from vbagg.workflow.run import Run, carry_out, require
 from vbagg.workflow.settings import Settings, from_words
@@ -68,7 +69,8 @@ def check(*, config: str | os.PathLike[str] | None = None, client: Any = None, *
     with TemporaryDirectory() as scratch:
         given = Given.of(options, Path(scratch))
         given.write()
-        return check_settings(from_words(given.words, None if config is None else Path(config)), client=client)
+        settings = from_words(given.words, None if config is None else Path(config))
+        return check_settings(settings, client=client)
 
 
 def carry_out_stages(
@@ -88,6 +90,7 @@ def carry_out_stages(
         if given is not None:
             given.write()
         require_whole(settings)
+        job = replace(job, settings=with_words_of_points(settings))
         for name in names:
             require(job, STAGES[name])
             shown.begin(name)

@@ -35,6 +35,7 @@ from vbagg.report import (
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.odd_totals import OddTotals, are_differences, percentage
+from vbagg.workflow.points_page import points_section
 from vbagg.workflow.results import read_map, read_polygon_table, read_verdict, written_by
 from vbagg.workflow.run import Run
 from vbagg.workflow.settings import settings_text
@@ -250,6 +251,9 @@ class Page:
         drawn = pictures.draw_all(self.run, self.prepared, self.response, maps, table, self.folder)
         yield Section("Estimates", "estimates", [drawn[name] for name in pictures.MAPS if name in drawn])
         yield Section("Odd totals", "odd-totals", self._odd_blocks(table, drawn))
+        log = pictures.wants_log(table["observed_rate"].to_numpy())
+        on_points = points_section(self.run, self.prepared, self.response, maps, self._units, self.folder, log)
+        yield from [] if on_points is None else [on_points]
         yield self._validation_section(drawn)
         yield Section("Covariates", "covariates", [drawn[name] for name in pictures.COVARIATES if name in drawn])
         yield Section("Data", "data", self._data_blocks())

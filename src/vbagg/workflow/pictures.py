@@ -9,6 +9,7 @@ import numpy as np
 
 from vbagg.geo import diagnostics, plots
 from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
+from vbagg.geo.ratio import RATIO
 from vbagg.geo.relevance import partial_dependence, relevance
 from vbagg.geo.told import COMPLETENESS
 from vbagg.geo.units import Units, link_of, usual_per
@@ -37,6 +38,7 @@ SHORT = {
     "expected": "Expected by the exposure",
     "extrapolation": "Extrapolation by covariates",
     "extrapolation_place": "Extrapolation: the place",
+    RATIO: "Rate: with points over without",
 }
 
 
@@ -60,6 +62,8 @@ def layer_look(name: str, values: np.ndarray) -> tuple[str, dict[str, Any]]:
     look: dict[str, Any] = {"colours": style.colours, "log": style.may_be_log and wants_log(values)}
     if style.limits is not None:
         look["limits"] = style.limits
+    if name == RATIO:
+        look |= {"limits": plots.around_one(values.astype(np.float64)), "log": True}
     return SHORT.get(name, name), look
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from vbagg.doctor import Findings
     from vbagg.geo.display import Frame
+    from vbagg.geo.ratio import Change
     from vbagg.validate import Validation
 
 FINDINGS, FOLDS, VERDICT = "findings.json", "folds.json", "verdict.txt"
@@ -25,7 +26,8 @@ RATES = (
     *("effect", "effect_lower", "effect_upper", "from_others", "from_others_lower", "from_others_upper", "chance"),
     "stands_out",
 )
-
+CHANGE = "with_points.json"
+"""What points change in the maps."""
 BOUNDS = ("observed_lower", "observed_upper")
 
 
@@ -102,6 +104,18 @@ def read_map(path: Path, frame: Frame) -> tuple[NDArray[np.float32], dict[str, s
         if missing := {"title", "units"} - set(tags):
             raise ValueError(f"it must say its {' and '.join(sorted(missing))}")
     return values, tags
+
+
+def read_change(maps: Path) -> Change:
+    """What points change in the maps of a folder."""
+    from vbagg.geo.ratio import Change
+
+    with written_by("predict", maps / CHANGE):
+        told = json.loads((maps / CHANGE).read_text(encoding="utf-8"))
+        change = Change(**{name: float(value) for name, value in told.items()})
+        if not all(0 <= value < float("inf") for value in change.document().values()):
+            raise ValueError("it must hold numbers that are not negative")
+        return change
 
 
 def write_validation(validation: Validation, folder: Path, unit: str) -> None:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from vbagg.workflow.shared import SharedLayout
 
 LONGEST_SHOWN = 160
+WITHOUT_POINTS = "without_points"
+"""Folder of what is made without survey points, beside what is made with them."""
 Tell = Callable[..., None]
 """Takes what is being done in a few words and, if known, the share of the stage that is done."""
 
@@ -73,6 +75,13 @@ class Run:
         """The model of a response, by default the first."""
         folder = (self.source or self).folder
         return vbagg.load(folder["models"] / f"{self.file_name(response)}.vbagg")
+
+    def model_without_points(self, response: str | None = None) -> VBAgg:
+        """The same without survey points, of a run that has some."""
+        path = self.folder["models"] / WITHOUT_POINTS / f"{self.file_name(response)}.vbagg"
+        if not path.is_file():
+            raise ValueError(f"{path} is not there, since the run has no points. Name some by `--points`.")
+        return vbagg.load(path)
 
     def maps(self, response: str | None = None) -> Path:
         """Folder with the maps and tables of a response."""

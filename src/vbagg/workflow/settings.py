@@ -6,6 +6,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_origin
 
@@ -17,6 +18,9 @@ from vbagg.files import written_whole
 from vbagg.likelihoods import REGISTERED
 
 Likelihood = Literal[tuple(REGISTERED)]  # type: ignore[valid-type]
+PointLikelihood = Literal[("same", *REGISTERED)]  # type: ignore[valid-type]
+LEARNT = "learnt"
+"""In the place of a number that is learnt."""
 FILES = "files"
 """Marks fields that hold paths, which count from the folder of the TOML file."""
 FLAG = "flag"
@@ -123,6 +127,32 @@ class Data(Section):
     missing: Literal["nearest", "drop", "median"] = Field(
         default="nearest", description="What missing covariates become: the nearest valid cell's, a gap, or the median."
     )
+    points: Path | None = _path(
+        description="Surveys at points: a table (CSV, Excel, Parquet) or a file of points (GeoPackage, GeoJSON, ...)."
+    )
+    at: str | None = Field(
+        default=None,
+        description="Columns of that table with longitudes and latitudes: LON,LAT. Otherwise by usual names.",
+    )
+    point_response: str | None = Field(default=None, description="Column of the points with what was found there.")
+    point_trials: str | None = Field(default=None, description="Column of the points with how many were examined.")
+    point_people: str | None = Field(
+        default=None,
+        description="Column of the points with the people among whom cases were counted, as they are in polygons.",
+    )
+    point_crs: str | None = Field(
+        default=None, description="Coordinate reference system of the columns of `--at`, EPSG:4326 otherwise."
+    )
+    point_sheet: str | None = Field(
+        default=None, description="Sheet of the workbook with the points, if it has several."
+    )
+
+    @field_validator("at", mode="before")
+    @classmethod
+    def _in_one_text(cls, value: Any) -> Any:
+        """Two names of columns are as good as one text with both."""
+        several = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+        return ",".join(value) if several else value
 
 
 class Model(Section):
@@ -137,11 +167,28 @@ class Model(Section):
     trials: str | None = Field(
         default=None, description="Column with the numbers of trials (binomial and beta_binomial only)."
     )
+    point_likelihood: PointLikelihood | None = Field(
+        default=None,
+        description="Distribution of what was found at points, or that of polygons (same); else by their columns.",
+    )
+    point_slope: str = Field(
+        default="1", description="By how much points follow the polygons' latent function: a number, or learnt."
+    )
     landmarks: int | None = Field(default=None, gt=0, description="Landmarks of each part of the kernel.")
     hyper: Literal["point", "average"] = Field(
         default="average", description="Whether kernel parameters are set to their best values or averaged over."
     )
     seed: int = Field(default=0, ge=0, description="Seed of landmarks and folds.")
+
+    @field_validator("point_slope", mode="before")
+    @classmethod
+    def _slope(cls, value: Any) -> Any:
+        """A positive number, as a number or as text, or the word."""
+        text = repr(value) if isinstance(value, int | float) else value
+        with suppress(TypeError, ValueError):
+            if text == LEARNT or 0 < float(text) < float("inf"):
+                return text
+        raise ValueError(f"a slope must be a positive number, or {LEARNT}")
 
 
 class Validation(Section):

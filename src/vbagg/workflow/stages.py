@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from vbagg.errors import DataWarning, did_you_mean
 from vbagg.workflow.folder import SETTINGS
-from vbagg.workflow.results import write_findings, write_validation
-from vbagg.workflow.run import Run, Stage, outdated
+from vbagg.workflow.point_words import with_words_of_points
+from vbagg.workflow.results import CHANGE, write_findings, write_validation
+from vbagg.workflow.run import WITHOUT_POINTS, Run, Stage, outdated
 from vbagg.workflow.settings import Settings
 
 if TYPE_CHECKING:
     from vbagg.doctor import Findings
     from vbagg.geo.prepare import Prepared
+    from vbagg.models.observations import Observations
     from vbagg.models.vbagg import VBAgg
 
 PREDICTED = 0.9
@@ -29,6 +32,7 @@ def check_settings(
     """Look at the inputs of a run and at what is planned with them; work that takes long is announced."""
     from vbagg import doctor
 
+    settings = with_words_of_points(settings)
     return doctor.check(settings.data, settings.model, settings.validation, settings.maps, announce, client)
 
 
@@ -98,6 +102,13 @@ def _prepare(run: Run, folder: Path) -> None:
         population_sd_column=data.population_sd_column,
         population_errors=data.population_errors,
         missing=data.missing,
+        points=data.points,
+        at=data.at,
+        point_response=data.point_response,
+        point_trials=data.point_trials,
+        point_people=data.point_people,
+        point_crs=data.point_crs,
+        point_sheet=data.point_sheet,
         folder=folder,
         progress=run.tell,
         layout=None if run.shared is None else run.shared.layout,
@@ -124,21 +135,49 @@ def make_model(settings: Settings) -> VBAgg:
 
 def _fit(run: Run, folder: Path) -> None:
     prepared = run.prepared()
-    bags = prepared.bags() if run.client is None else prepared.stored_bags()
+    also = observations_of(run.settings, prepared)
+    wanted = [(also, folder, "")]
+    if also is not None:
+        wanted.append((None, folder / WITHOUT_POINTS, " without points"))
+        (folder / WITHOUT_POINTS).mkdir()
     for response in prepared.responses:
-        model = make_model(run.settings)
-        model.fit(
-            bags,
-            prepared.y(response),
-            trials=trials_of(run, prepared),
-            progress=_fit_progress(run, response),
-            client=run.client,
-            upper=prepared.upper(response),
-            **prepared.reporting(),
-        )
-        model.save(folder / f"{run.file_name(response)}.vbagg")
-        for sentence in (model.status_.message, *model.status_.notes):
-            run.folder.log(f"models: {response}: {sentence}")
+        for further, place, which in wanted:
+            model = _fitted(run, prepared, response, further, response + which)
+            model.save(place / f"{run.file_name(response)}.vbagg")
+            for sentence in (model.status_.message, *model.status_.notes):
+                run.folder.log(f"models: {response}{which}: {sentence}")
+
+
+def _fitted(run: Run, prepared: Prepared, response: str, also: Observations | None, what: str) -> VBAgg:
+    """A model of a response; with points it is fitted in this process, whatever workers there are."""
+    client = run.client if also is None else None
+    return make_model(run.settings).fit(
+        prepared.bags() if client is None else prepared.stored_bags(),
+        prepared.y(response),
+        trials=trials_of(run, prepared),
+        progress=_fit_progress(run, what),
+        client=client,
+        upper=prepared.upper(response),
+        also=also,
+        **prepared.reporting(),
+    )
+
+
+def observations_of(settings: Settings, prepared: Prepared) -> Observations | None:
+    """Points as a model learns from them; None without any."""
+    points, chosen = prepared.points, settings.model
+    if points is None:
+        return None
+    import vbagg
+    from vbagg.geo.cell_features import point_bags
+    from vbagg.geo.points import observed_as
+
+    likelihood, slope = observed_as(
+        points.sized_by, chosen.likelihood, chosen.point_likelihood, chosen.point_slope, prepared.exposure
+    )
+    return vbagg.Observations(
+        point_bags(prepared), points.y, likelihood, trials=points.trials, slope=slope, name=points.file
+    )
 
 
 def trials_of(run: Run, prepared: Prepared) -> Any:
@@ -147,10 +186,10 @@ def trials_of(run: Run, prepared: Prepared) -> Any:
     return None if column is None else prepared.y(column)
 
 
-def _fit_progress(run: Run, response: str) -> Callable[[dict[str, Any]], None]:
+def _fit_progress(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
     def report(entry: dict[str, Any]) -> None:
         if "objective" in entry:
-            run.tell(f"{response}: evaluation {entry.get('evaluation', 0)}, objective {entry['objective']:.1f}")
+            run.tell(f"{what}: evaluation {entry.get('evaluation', 0)}, objective {entry['objective']:.1f}")
 
     return report
 
@@ -187,6 +226,8 @@ def _map(run: Run, folder: Path) -> None:
             **shown,
             **shared,
         )
+        if prepared.points is not None:
+            _map_without_points(run, prepared, response, own)
         run.tell(f"{response}: polygons")
         table = polygon_table(model, prepared, response, options.level, per, trials, **shared)
         write_polygons(table, own)
@@ -195,6 +236,28 @@ def _map(run: Run, folder: Path) -> None:
             run.tell(f"{response}: {path.name}")
             table = aggregate(model, prepared, polygons, response, options.level, per, **shared)
             write_polygons(table, own, path.stem)
+
+
+def _map_without_points(run: Run, prepared: Prepared, response: str, own: Path) -> None:
+    """Maps of the model without points, and how those with points differ from them."""
+    from vbagg.geo.maps import write_maps
+    from vbagg.geo.ratio import write_ratio
+    from vbagg.geo.units import usual_per
+
+    options, what = run.settings.maps, f"{response}: maps without points"
+    run.tell(what)
+    write_maps(
+        run.model_without_points(response),
+        prepared,
+        own / WITHOUT_POINTS,
+        response=response,
+        level=options.level,
+        per=usual_per(prepared.exposure, options.per),
+        progress=_shares(run, what),
+        client=run.client,
+    )
+    change = write_ratio(own, own / WITHOUT_POINTS, prepared.exposure, "rate with survey points, over that without")
+    (own / CHANGE).write_text(json.dumps(change.document(), indent=1), encoding="utf-8")
 
 
 def _validate(run: Run, folder: Path) -> None:
@@ -207,14 +270,18 @@ def _validate(run: Run, folder: Path) -> None:
     skipped = run.settings.validation.skip
     apart = run.client is not None and not skipped and not holds_all(run.client, prepared.table)
     bags: Any = prepared.stored_bags() if apart else prepared.bags()
+    also = observations_of(run.settings, prepared)
     for response in () if run.settings.validation.skip else prepared.responses:
         y, upper = prepared.y(response), prepared.upper(response)
         if upper is not None:
             y = y.where(upper.isna())
             number = plural(int(upper.notna().sum()), "suppressed total")
             run.folder.log(f"validation: {response}: {number} left out, since scores need the totals themselves")
+        models = {"vbagg": make_model(run.settings)}
+        if also is not None:
+            models["without points"] = make_model(run.settings)
         validation = cross_validate(
-            {"vbagg": make_model(run.settings)},
+            models,
             bags,
             y,
             partial(_folds, run, prepared, y),
@@ -223,6 +290,7 @@ def _validate(run: Run, folder: Path) -> None:
             per=usual_per(prepared.exposure, run.settings.maps.per),
             keep=run.folder.kept(VALIDATION.name) / run.file_name(response),
             client=run.client,
+            also=None if also is None else {"vbagg": also},
             **prepared.reporting(),
         )
         write_validation(validation, folder / run.file_name(response), rate_units(run, prepared, response))
