@@ -253,7 +253,7 @@ def _map_without_points(run: Run, prepared: Prepared, response: str, own: Path) 
         response=response,
         level=options.level,
         per=usual_per(prepared.exposure, options.per),
-        progress=_shares(run, what),
+        progress=shares_of_maps(run, what),
         client=run.client,
     )
     change = write_ratio(own, own / WITHOUT_POINTS, prepared.exposure, "rate with survey points, over that without")
