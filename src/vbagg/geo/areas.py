@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from vbagg.bags import Bags
 from vbagg.geo.cell_features import cell_features
-from vbagg.geo.cell_index import Band, CellIndex, Sorted, by_cell, laid_out
+from vbagg.geo.cell_index import Band, CellIndex, Sorted, by_cell
 from vbagg.geo.overlay import Overlay, cells_covered
 from vbagg.geo.pieces import PIECE_ROWS, Piece, PieceRows, whole_runs
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
+from vbagg.geo.runs import laid_out
 from vbagg.models.areas import AreaSums
 
 Floats = NDArray[np.float64]

@@ -93,7 +93,18 @@ class Table:
         )
 
 
-def read_table(source: str | os.PathLike[str] | pd.DataFrame, column: str, sheet: str | None = None) -> Table:
+BY_KEY = "Name it by `--on KEY=COLUMN`."
+"""What to do if the column is not there by which a table is joined."""
+
+
+def read_table(
+    source: str | os.PathLike[str] | pd.DataFrame,
+    column: str,
+    sheet: str | None = None,
+    use: str = "to join it by",
+    remedy: str = BY_KEY,
+    called: str = "totals",
+) -> Table:
     """Read a table whose columns include a certain one.
 
     Parameters
@@ -104,9 +115,13 @@ def read_table(source: str | os.PathLike[str] | pd.DataFrame, column: str, sheet
         A column that must be there.
     sheet
         Sheet of a workbook; needed if there are several.
+    use, remedy
+        What the column is there for, and what to do if it is not there, for messages.
+    called
+        What a data frame is called in messages.
     """
     if isinstance(source, pd.DataFrame):
-        return _below_header("totals", _frame_lines(source), column)
+        return _below_header(called, _frame_lines(source), column, use, remedy)
     path = os.fspath(source)
     require_file(path, "a table")
     if not Path(path).is_file():
@@ -115,10 +130,10 @@ def read_table(source: str | os.PathLike[str] | pd.DataFrame, column: str, sheet
     if sheet is not None and kind != "workbook":
         raise ValueError(f"`sheet` is for Excel workbooks; {path} is none. Leave it out.")
     if kind == "parquet":
-        return _below_header(path, _parquet_lines(path), column)
+        return _below_header(path, _parquet_lines(path), column, use, remedy)
     if kind == "workbook":
-        return _below_header(path, workbook_lines(path, sheet), column)
-    return _below_header(path, text_lines(path, column), column)
+        return _below_header(path, workbook_lines(path, sheet), column, use, remedy)
+    return _below_header(path, text_lines(path, column), column, use, remedy)
 
 
 def _kind(path: str) -> str:
@@ -161,7 +176,7 @@ def _frame_lines(frame: pd.DataFrame) -> Lines:
     return Lines([Line(0, list(frame.columns)), *rows])
 
 
-def _below_header(path: str, lines: Lines, column: str) -> Table:
+def _below_header(path: str, lines: Lines, column: str, use: str, remedy: str) -> Table:
     """The table that begins with the first row that holds anything."""
     filled = [line for line in lines.all if not all(map(is_empty, line.cells))]
     if not filled:
@@ -184,10 +199,9 @@ def _below_header(path: str, lines: Lines, column: str) -> Table:
             )
     if column not in header:
         known = [name for name in header if name]
-        remedy = "Name it by `--on KEY=COLUMN`."
         if any(as_column([name]).dtype.kind in "if" for name in known):
             remedy = "As its first row holds numbers: add a row with the names of columns above it."
-        raise ValueError(f"{path} has no column {column!r} to join it by{did_you_mean(column, known)} {remedy}")
+        raise ValueError(f"{path} has no column {column!r} {use}{did_you_mean(column, known)} {remedy}")
     if not others:
         raise ValueError(f"{path} must have rows below the names of its columns; it has none.")
     table = Table(path, header, [Line(line.number, _padded(line, header, lines, path)) for line in others], lines)
