@@ -29,6 +29,7 @@ from vbagg.geo.repeated import outlines
 from vbagg.geo.responses import read_totals
 
 if TYPE_CHECKING:
+    from vbagg.geo.catchments import Catchments
     from vbagg.geo.joining import JoinedBy
 
 ROW_NUMBER = "row"
@@ -54,6 +55,8 @@ class Polygons:
         Files of columns that come from a table.
     uppers
         Columns with upper bounds of responses of which only bounds are known in some polygons; these hold the lower.
+    catchments
+        Who attends which facility, if polygons are the outlines of catchments that share cells.
     """
 
     frame: gpd.GeoDataFrame
@@ -62,6 +65,7 @@ class Polygons:
     notes: tuple[str, ...] = ()
     tables: Mapping[str, str] = field(default_factory=dict)
     uppers: Mapping[str, str] = field(default_factory=dict)
+    catchments: Catchments | None = None
 
     def __len__(self) -> int:
         return len(self.frame)
