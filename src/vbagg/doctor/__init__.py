@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from vbagg.doctor.catchments import check_catchments
 from vbagg.doctor.cost import check_size, expected_cost
 from vbagg.doctor.facts import facts_of, polygon_facts
 from vbagg.doctor.findings import Finding, Findings, Gathered
@@ -64,7 +65,7 @@ def examine(
     facts: dict[str, Any] = {}
     if model is not None:
         check_model(model, found)
-    inputs = read_inputs(data, found)
+    inputs = read_inputs(data, found, tell)
     polygons = inputs.polygons
     if model is not None:
         check_exposure(model, inputs.exposure, found)
@@ -83,6 +84,7 @@ def examine(
         if laid is None:
             return found.findings(facts), None
         check_places(laid, found)
+        facts |= check_catchments(laid, found)
         check_people(laid, found)
         check_layers(laid, data.missing, found)
         check_responses(laid, model, usable_trials, found)

@@ -14,10 +14,12 @@ import shapely
 from vbagg.doctor.findings import OF_BAD_INPUT, Gathered
 from vbagg.doctor.words import number
 from vbagg.geo.bounds import Interval, marks_of
+from vbagg.geo.catchment_words import CatchmentWords
 from vbagg.geo.covariates import Covariate, clash, open_covariates, open_one
 from vbagg.geo.exposure import BY_AREA, Exposure, exposure_of
 from vbagg.geo.files import some
 from vbagg.geo.joining import joined_by
+from vbagg.geo.layout import Tell
 from vbagg.geo.polygon_rows import PolygonRows, read_own_rows
 from vbagg.geo.polygons import ROW_NUMBER, Polygons, checked, flaws, free_name
 from vbagg.geo.rasters import Layer
@@ -63,11 +65,15 @@ class Inputs:
         return [*([first] if first else []), *(covariate.layer for covariate in self.covariates)]
 
 
-def read_inputs(data: Data, found: Gathered) -> Inputs:
+def read_inputs(data: Data, found: Gathered, tell: Tell = lambda text: None) -> Inputs:
     """Open every file that the settings name."""
-    words = data.population, data.population_column, data.exposure_column, data.spread_by
-    exposure = found.attempt("exposure", "settings", lambda: exposure_of(*words)) or BY_AREA
-    polygons, responses, exposure = _polygons(data, exposure, found)
+    weighed = data.population, data.population_column, data.exposure_column, data.spread_by
+    exposure = found.attempt("exposure", "settings", lambda: exposure_of(*weighed)) or BY_AREA
+    words = CatchmentWords.of(data)
+    if not words.are_given:
+        polygons, responses, exposure = _polygons(data, exposure, found)
+    else:
+        polygons, responses = _catchments(data, words, exposure, found, tell), data.response
     people = lit = None
     if data.population is not None:
         people = found.attempt("population-file", _name(data.population), partial(open_one, data.population))
@@ -80,10 +86,40 @@ Sound = tuple[Polygons | None, tuple[str, ...], Exposure]
 """Polygons, their columns with totals, and what cells are weighted by, as far as they could be read."""
 
 
-def _polygons(data: Data, exposure: Exposure, found: Gathered) -> Sound:
+def _catchments(data: Data, words: CatchmentWords, exposure: Exposure, found: Gathered, tell: Tell) -> Polygons | None:
+    """Facilities that share cells, if the words about them go together."""
+    _require_response(data, found)
+    own = words.facilities if words.shares is None else words.shares
+    if found.attempt("catchments", "settings", lambda: words.require(data.polygons, data.totals, exposure)) is None:
+        return None
+    return found.attempt(
+        "catchments",
+        _name(own),
+        lambda: words.read(
+            data.polygons,
+            data.id,
+            data.response,
+            layer=data.layer,
+            totals=data.totals,
+            on=data.on,
+            sheet=data.sheet,
+            unmatched=data.unmatched,
+            suppressed=data.suppressed,
+            exposure=exposure,
+            tell=tell,
+        ),
+    )
+
+
+def _require_response(data: Data, found: Gathered) -> None:
     if not data.response:
         text = "A response is missing. Name the column with the totals by `--response`."
         found.add("error", "no-response", text, "settings")
+
+
+def _polygons(data: Data, exposure: Exposure, found: Gathered) -> Sound:
+    _require_response(data, found)
+    found.attempt("catchments", "settings", lambda: CatchmentWords.of(data).require(None, None, exposure))
     if data.polygons is None:
         text = "Polygons are missing. Name the file with `--polygons`, or `polygons` in [data]."
         found.add("error", "no-polygons", text, "settings")

@@ -13,6 +13,7 @@ import numpy as np
 from vbagg.errors import unknown_name
 from vbagg.geo.bands import kept_open
 from vbagg.geo.bounds import marks_of
+from vbagg.geo.catchment_words import CatchmentWords
 from vbagg.geo.covariates import File, Files, open_covariates, open_one
 from vbagg.geo.exposure import exposure_of
 from vbagg.geo.files import output_folder, plural, some
@@ -20,6 +21,7 @@ from vbagg.geo.gaps import POLICIES, Group, plan_filling
 from vbagg.geo.grid import Floats, Grid
 from vbagg.geo.joining import joined_by
 from vbagg.geo.layout import Layout, lay_out
+from vbagg.geo.leaks import leaks_of
 from vbagg.geo.overlay import Overlay, shares_inside
 from vbagg.geo.pixels import check_exposure, write_pixels
 from vbagg.geo.polygons import Polygons, read_polygons
@@ -53,6 +55,15 @@ def prepare(
     population_column: str | None = None,
     exposure_column: str | None = None,
     spread_by: File | None = None,
+    shares: Any = None,
+    share_columns: str | None = None,
+    facilities: Any = None,
+    at: str | None = None,
+    friction: File | None = None,
+    decay: float | None = None,
+    reach: float | None = None,
+    attraction: str | None = None,
+    staying: float | None = None,
     missing: str = "nearest",
     folder: File,
     progress: Callable[[str], None] | None = None,
@@ -65,6 +76,7 @@ def prepare(
     ----------
     polygons, id, layer
         File (or GeoDataFrame) with the polygons, the column that names them (None: row numbers), and the file's layer.
+        `Polygons` are taken as they are, as those of `catchments_from_shares` and `catchments_by_travel`.
     response
         Column or columns with the totals of the polygons. Those that are empty are missing; text such as `<5`, `1-4` or
         `>=100` gives bounds.
@@ -89,6 +101,11 @@ def prepare(
     spread_by
         Raster by which such a column is spread over the cells of each polygon: a cell's share is proportional to its
         area times its value. Default: by area.
+    shares, share_columns
+        A table (file or DataFrame) of the parts of the people of polygons who attend facilities, and its columns, such
+        as `"area,facility,share"`; totals are then those of facilities. See `catchments_from_shares`.
+    facilities, at, friction, decay, reach, attraction, staying
+        Facilities in the place of polygons, which share cells by travel time: see `catchments_by_travel`.
     missing
         `"nearest"`, `"drop"` or `"median"`: what becomes of missing covariates, see `fill`.
     folder
@@ -109,14 +126,25 @@ def prepare(
     for name, value, known in (("missing", missing, POLICIES), ("population_is", population_is, READINGS)):
         if value not in known:
             raise unknown_name(name, value, known)
-    table, marks = joined_by(totals, on, sheet, unmatched), marks_of(suppressed)
     tell = progress or (lambda text: None)
     responses = (response,) if isinstance(response, str) else tuple(response)
     exposure = exposure_of(population, population_column, exposure_column, spread_by)
+    words = CatchmentWords(shares, share_columns, facilities, at, friction, decay, reach, attraction, staying)
+    words.require(polygons, totals, exposure)
+    table = None if words.are_given else joined_by(totals, on, sheet, unmatched)
+    marks = marks_of(suppressed)
     with output_folder(folder) as out, TemporaryDirectory(prefix=".layout-", dir=out) as scratch, kept_open():
         if layout is None:
             tell("reading polygons")
-            shapes = read_polygons(polygons, id, layer, responses, table, exposure, marks)
+            if words.are_given:
+                shapes = words.read(
+                    polygons, id, responses, layer=layer, totals=totals, on=on, sheet=sheet, unmatched=unmatched,
+                    suppressed=suppressed, exposure=exposure, tell=tell,
+                )  # fmt: skip
+            elif isinstance(polygons, Polygons):
+                shapes = polygons
+            else:
+                shapes = read_polygons(polygons, id, layer, responses, table, exposure, marks)
             for name in (shapes.id, *responses):
                 if name.lower() == exposure.kind:
                     raise ValueError(
@@ -162,11 +190,13 @@ def _prepared(layout: Layout, missing: str, folder: Path, tell: Callable[[str], 
         notes=(*_notes(layout), *filling.notes, *gone, *written.notes, *more),
         exposure=layout.kind,
         is_spread=layout.shares is not None,
+        is_shared=layout.placed.catchments is not None,
     )
 
 
 def _notes(layout: Layout) -> list[str]:
-    """What was done to polygons and rasters to bring them together."""
+    """What was done to polygons and rasters to bring them together, and who belongs to no catchment."""
+    leaks = leaks_of(layout)
     rasters = [one for one in (layout.people, layout.spread_by) if one is not None]
     aligned = [*(one.alignment for one in layout.covariates), *rasters]
     dark = None
@@ -178,6 +208,7 @@ def _notes(layout: Layout) -> list[str]:
         *_placement(layout),
         *([layout.reading.note] if layout.reading else []),
         *([dark] if dark else []),
+        *([] if leaks is None else [leaks.note(layout.kind, layout.placed.file)]),
         *(note for one in aligned for note in (*one.layer.notes, one.note) if note),
     ]
 
@@ -191,8 +222,10 @@ def _gaps(polygons: Polygons, responses: Sequence[str]) -> list[str]:
 def _placement(layout: Layout) -> list[str]:
     """Notes on polygons that lie outside the grid, in whole or in part."""
     polygons = layout.placed
-    inside = shares_inside(polygons, layout.grid, layout.covered)
     reached = layout.pixels > 0
+    inside = reached.astype(float)
+    if polygons.catchments is None:
+        inside = shares_inside(polygons, layout.grid, layout.covered)
     notes = []
     for which, what in (
         (~reached, "no cell of the target grid is covered by"),
@@ -219,4 +252,4 @@ def _with_totals(polygons: Polygons, totals: Floats, layout: Layout) -> tuple[Po
     if empty:
         count = plural(len(empty), "polygon")
         notes.append(f"{polygons.file}: left out because of no {exposure}: {count} ({some(empty)}).")
-    return replace(polygons, frame=frame), notes
+    return replace(polygons, frame=frame, catchments=None), notes

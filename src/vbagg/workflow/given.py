@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from vbagg.workflow.settings import Settings
 
 GIVEN, RECORD = "given", "given.json"
-POLYGONS, RASTERS, TABLES = ("polygons", "to"), ("population", "spread_by", "covariate", "category"), ("totals",)
+POLYGONS, TABLES = ("polygons", "to"), ("totals", "shares", "facilities")
+RASTERS = ("population", "spread_by", "friction", "covariate", "category")
 KINDS = dict.fromkeys(POLYGONS, "polygons") | dict.fromkeys(RASTERS, "raster") | dict.fromkeys(TABLES, "table")
 """What the words hold that take an object."""
 WANTED = {"polygons": "a GeoDataFrame", "raster": "an xarray.DataArray", "table": "a pandas.DataFrame"}
@@ -90,7 +91,7 @@ def is_whole(path: Path) -> bool:
 def require_whole(settings: Settings) -> None:
     """Refuse files of objects that are missing or have been changed."""
     data, maps = settings.data, settings.maps
-    one = (data.polygons, data.totals, data.population, data.spread_by)
+    one = (data.polygons, data.totals, data.shares, data.facilities, data.population, data.spread_by, data.friction)
     for path in (*one, *data.covariate, *data.category, *maps.to):
         if path is not None and content_of(path) is not None and not is_whole(path):
             raise ValueError(

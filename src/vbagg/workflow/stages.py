@@ -70,7 +70,7 @@ def _prepare(run: Run, folder: Path) -> None:
     from vbagg.geo.prepare import prepare
 
     data, place = run.settings.data, f"in [data] of {run.folder.path / SETTINGS}"
-    if data.polygons is None:
+    if data.polygons is None and data.facilities is None:
         raise ValueError(f"Polygons are missing. Name the file with `--polygons`, or `polygons` {place}.")
     if not data.response:
         raise ValueError(f"A response is missing. Name the column with the totals by `--response`, or {place}.")
@@ -92,6 +92,15 @@ def _prepare(run: Run, folder: Path) -> None:
         population_column=data.population_column,
         exposure_column=data.exposure_column,
         spread_by=data.spread_by,
+        shares=data.shares,
+        share_columns=data.share_columns,
+        facilities=data.facilities,
+        at=data.at,
+        friction=data.friction,
+        decay=data.decay,
+        reach=data.reach,
+        attraction=data.attraction,
+        staying=data.staying,
         missing=data.missing,
         folder=folder,
         progress=run.tell,
