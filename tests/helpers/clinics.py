@@ -41,7 +41,7 @@ def height():
 def table():
     """The clinics: places somewhere within their cells."""
     row, column = np.array(CELLS).T
-    longitude, latitude = TRANSFORM * (column + 0.37, row + 0.61)
+    longitude, latitude = TRANSFORM @ (column + 0.37, row + 0.61)
     columns = {"clinic": NAMES, "lon": longitude, "lat": latitude, "beds": BEDS, "sick": SICK}
     return pd.DataFrame(columns)
 

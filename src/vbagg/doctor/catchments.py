@@ -45,8 +45,8 @@ def check_catchments(laid: Overlaid, found: Gathered) -> dict[str, Any]:
         text = (
             f"{polygons.file}: catchments hardly differ: of the people of half of them, at most {percent(apart, 1)} "
             "live elsewhere than those of all facilities together. Where in the region rates are high cannot be learnt "
-            "from that. Check that shares are right; for travel times, that friction is in minutes for each cell (not for "
-            "each metre), and that `--decay` and `--reach` are not too long."
+            "from that. Check that shares are right; for travel times, that friction is in minutes for each cell (not "
+            "for each metre), and that `--decay` and `--reach` are not too long."
         )
         found.add("warning", "alike", text, polygons.file)
     return {"catchments": facts}

@@ -2,9 +2,9 @@
 
 A cell is predicted where some polygon covers it and all covariates are known; it is NaN elsewhere. Cells of polygons
 that the model was fitted to are conditioned on their polygon's total. Counts are those of whole cells: their sum over a
-polygon, weighted by the covered shares, is the polygon's total. Where polygons overlap, a cell has the rate of that which
-covers most of it. A cell that catchments share has the mean of what each of them says of it, weighted by shares: so are
-its quantiles, and the counts of all cells, times the parts that attend, add up to those of all facilities.
+polygon, weighted by the covered shares, is the polygon's total. Where polygons overlap, a cell has the rate of that
+which covers most of it. A cell that catchments share has the mean of what each of them says of it, weighted by shares:
+so are its quantiles, and the counts of all cells, times the parts that attend, add up to those of all facilities.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def write_maps(
     observed = _totals_to_match(model, prepared, response) if match_totals else None
     with output_folder(folder) as out, _scratch(out) as fresh, reporting(progress, "maps") as report:
         place = fresh / "pieces" if keep is None else Path(keep)
-        questions, kept = [CellRates(contents)], keep is not None
+        questions, kept = [CellRates(contents, prepared.is_shared)], keep is not None
         (answers,) = ask(model, prepared.pieces, questions, place, keep=kept, client=client, report=report)
         index = CellIndex.of(prepared, fresh / "cells")
         with RowWriter(fresh, prepared.stack.grid) as writer:
