@@ -131,7 +131,7 @@ def test_columns_of_other_names():
     table = shares().rename(columns={"area": "ward", "facility": "clinic", "share": "part"})
     found, names = read_shares(table, areas(), ("ward", "clinic", "part"))
     assert (names, len(found.share)) == (NAMES, 13)
-    with pytest.raises(ValueError, match="no column 'area' of areas.*`--share-columns AREA,FACILITY,SHARE`"):
+    with pytest.raises(ValueError, match=r"no column 'area' of areas.*`--share-columns AREA,FACILITY,SHARE`"):
         read_shares(table, areas())
     with pytest.raises(ValueError, match="no column 'parts' of shares; did you mean `part`"):
         read_shares(table, areas(), ("ward", "clinic", "parts"))

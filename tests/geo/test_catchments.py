@@ -99,7 +99,7 @@ def test_people_are_conserved(tmp_path):
     attending = (shared.sum(axis=0) * people).sum()
     beyond = people[shared.sum(axis=0) == 0].sum()
     assert beyond > 100
-    note = next(note for note in prepared.notes if "belong to catchments" in note)
+    note = next(note for note in prepared.notes if "attend a facility" in note)
     for number in (people.sum(), attending, beyond, people.sum() - attending - beyond):
         assert f"{number:,.0f}" in note
     assert prepared.polygons.frame["population"].sum() == pytest.approx(attending)
@@ -114,9 +114,11 @@ def test_people_of_shares_of_wards(tmp_path):
     got = prepared.polygons.frame.set_index("facility")["population"]
     np.testing.assert_allclose(got, expected[got.index], rtol=1e-6)
     assert prepared.y().to_dict() == dict(zip(NAMES, SICK, strict=True))
-    note = next(note for note in prepared.notes if "belong to catchments" in note)
+    note = next(note for note in prepared.notes if "attend a facility" in note)
     assert f"of {own.sum():,.0f} people, {expected.sum():,.0f}" in note
-    assert f"{own.sum() - expected.sum():,.0f} ({1 - expected.sum() / own.sum():.2%}) attend none elsewhere" in note
+    assert (
+        f"{own.sum() - expected.sum():,.0f} ({1 - expected.sum() / own.sum():.2%}) attend none where others do" in note
+    )
 
 
 def test_folders_keep_what_is_shared(tmp_path):

@@ -37,8 +37,7 @@ def check_catchments(laid: Overlaid, found: Gathered) -> dict[str, Any]:
         return {"catchments": facts}
     facts |= {"people": leaks.people, "attending": leaks.attending, "beyond": leaks.beyond, "staying": leaks.staying}
     level: Level = "warning" if leaks.attending < (1 - MANY) * leaks.people else "advice"
-    text = f"{leaks.note(laid.kind, polygons.file)} Rates are learnt from those who belong to catchments."
-    found.add(level, "leak", text, polygons.file)
+    found.add(level, "leak", leaks.note(laid.kind, polygons.file), polygons.file)
     apart = float(np.nanmedian(leaks.apart))
     facts["apart"] = apart
     if apart < ALIKE and len(polygons) > 1:

@@ -87,7 +87,7 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         text = f"{catchments['facilities_per_cell']:.3g} facilities per cell on average"
         if "attending" in catchments:
             part = percent(catchments["attending"], catchments["people"])
-            text += f"; {part} of {catchments['people']:,.0f} {WEIGHED[catchments['kind']]} belong to them"
+            text += f"; {part} of {catchments['people']:,.0f} {WEIGHED[catchments['kind']]} attend any"
         lines.append(("catchments", text))
     unit = "people"
     if exposure := facts.get("exposure"):

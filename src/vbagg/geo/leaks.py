@@ -45,9 +45,10 @@ class Leaks:
         """What leaks, in a sentence."""
         unit, whole = WEIGHED[kind], self.people
         return (
-            f"{file}: of {whole:,.0f} {unit}, {self.attending:,.0f} ({percent(self.attending, whole)}) belong to "
-            f"catchments; {self.beyond:,.0f} ({percent(self.beyond, whole)}) are where nobody attends any of the "
-            f"facilities, and {self.staying:,.0f} ({percent(self.staying, whole)}) attend none elsewhere."
+            f"{file}: of {whole:,.0f} {unit}, {self.attending:,.0f} ({percent(self.attending, whole)}) attend a "
+            f"facility; {self.beyond:,.0f} ({percent(self.beyond, whole)}) are where nobody does, and "
+            f"{self.staying:,.0f} ({percent(self.staying, whole)}) attend none where others do. Rates are learnt from "
+            "those who attend."
         )
 
 

@@ -126,7 +126,8 @@ class Page:
             units,
             observed,
             same_scale_as="rate_mean",
-            description=f"One rate for each polygon: its total over its {self._units.exposed}.{_unknown(table)}",
+            description=f"One rate for each polygon: its total over its {self._units.exposed}."
+            f"{_drawn(self.prepared)}{_unknown(table)}",
         )
         for path in self.run.map_files(self.response):
             name = path.stem
@@ -234,6 +235,11 @@ class Page:
             _parameter_table(model.parameters_),
             Code(settings_text(self.run.settings, self.run.folder.path / SETTINGS)),
         ]
+
+
+def _drawn(prepared: Prepared) -> str:
+    """How polygons stand for catchments, if they do."""
+    return " Catchments share cells; each is drawn where its share is the largest." if prepared.is_shared else ""
 
 
 def _unknown(table: gpd.GeoDataFrame) -> str:
