@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import clinics
 import counted_districts as counted
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from vbagg.geo.prepared import Prepared
 ROOT = Path(__file__).parent.parent
 TABLES = ROOT / "docs" / "tables.md"
 GAPS = ROOT / "docs" / "gaps-and-suppressed-counts.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS]
+CATCHMENTS = ROOT / "docs" / "catchments.md"
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, CATCHMENTS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -96,6 +98,21 @@ def test_the_page_on_gaps_works(tmp_path, monkeypatch, capsys):
     assert main(prepare) == 0
     upper = Prepared.load(tmp_path / "mine" / "prepared").upper().dropna()
     assert upper.to_dict() == dict(zip([line[0] for line in lines[1:4]], [4, 4, 9], strict=True))
+
+
+def test_the_page_on_catchments_works(tmp_path, monkeypatch):
+    clinics.write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name, *arguments in commands(CATCHMENTS):
+        assert main([name, *arguments]) == 0, (name, arguments)
+    by_shares = Prepared.load(tmp_path / "by-shares" / "prepared")
+    assert by_shares.y().to_dict() == dict(zip(clinics.NAMES, clinics.SICK, strict=True))
+    (block,) = [code for language, code in BLOCK.findall(CATCHMENTS.read_text()) if language == "python"]
+    names: dict = {}
+    exec(block, names)
+    by_travel = Prepared.load(tmp_path / "by-travel" / "prepared")
+    np.testing.assert_allclose(names["people"], by_travel.polygons.frame["population"])
+    np.testing.assert_allclose(names["bags"].totals(), names["people"])
 
 
 @pytest.mark.slow
