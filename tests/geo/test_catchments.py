@@ -4,6 +4,7 @@ import functools
 import json
 import warnings
 
+import geopandas as gpd
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,9 +26,11 @@ from clinics import (
     write_files,
 )
 from geofiles import write_raster
+from shapely import box
 
 import vbagg
 from vbagg import geo
+from vbagg.geo.aggregate import lay_areas
 from vbagg.geo.cell_index import means_of_cells
 from vbagg.geo.grid import Grid
 from vbagg.geo.leaks import Leaks
@@ -256,6 +259,22 @@ def test_rates_of_other_areas_count_all_people(mapped):
     covered = overlay(read_polygons(wards(), "ward"), GRID)
     people = np.bincount(covered["polygon"], covered["coverage"] * population().ravel()[covered["cell"]])
     np.testing.assert_allclose(found["population"], people, rtol=1e-6)
+
+
+def test_rates_of_other_areas_are_those_of_the_map(mapped):
+    """Of whole rows of cells within reach, whichever facility has the largest share in them."""
+    prepared, model, maps = mapped
+    with rasterio.open(maps["expected_count"]) as source:
+        counts, grid = source.read(1).astype(float), prepared.stack.grid
+    left, _, right, top = grid.bounds
+    down = grid.resolution[1]
+    whole = np.flatnonzero(~np.isnan(counts).any(axis=1))
+    assert len(whole) >= 2
+    rows = [box(left, top - (row + 1) * down, right, top - row * down) for row in whole]
+    found = geo.aggregate(model, prepared, read_polygons(gpd.GeoDataFrame({"row": whole}, geometry=rows, crs=4326)))
+    np.testing.assert_allclose(found["total"], counts.sum(axis=1)[whole], rtol=1e-5)
+    parts = lay_areas(prepared, read_polygons(gpd.GeoDataFrame(geometry=rows[:1], crs=4326)), maps["rate_mean"].parent)
+    assert parts.meetings.meet(np.zeros(5, np.intp), np.arange(5)).all()
 
 
 def test_how_far_catchments_are_apart(tmp_path):

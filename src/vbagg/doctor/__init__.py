@@ -16,7 +16,7 @@ from vbagg.doctor.overlaid import choose_target, overlaid
 from vbagg.doctor.people import check_people
 from vbagg.doctor.places import check_places, check_polygons
 from vbagg.doctor.plans import check_folds, check_other_polygons
-from vbagg.doctor.reading import read_inputs
+from vbagg.doctor.reading import read_inputs, seldom
 from vbagg.doctor.totals import check_responses
 from vbagg.geo.bands import kept_open
 from vbagg.geo.workers import places_of
@@ -65,7 +65,7 @@ def examine(
     facts: dict[str, Any] = {}
     if model is not None:
         check_model(model, found)
-    inputs = read_inputs(data, found, tell)
+    inputs = read_inputs(data, found, seldom(announce, tell))
     polygons = inputs.polygons
     if model is not None:
         check_exposure(model, inputs.exposure, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +27,10 @@ from vbagg.geo.rasters import Layer
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Data
+
+
+PATIENCE = 20.0
+"""Seconds between announcements of what reading has come to."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +209,20 @@ def _covariates(data: Data, found: Gathered) -> tuple[Covariate, ...]:
         if first is not covariate:
             found.add("error", "covariate-names", clash(covariate.layer, first.layer), _name(covariate.layer.path))
     return tuple(distinct.values())
+
+
+def seldom(announce: Tell, tell: Tell) -> Tell:
+    """Tell everything, and announce what is told when much time has passed since the last announcement."""
+    last = time.monotonic()
+
+    def told(text: str) -> None:
+        nonlocal last
+        tell(text)
+        if time.monotonic() - last > PATIENCE:
+            last = time.monotonic()
+            announce(text)
+
+    return told
 
 
 def _name(path: Path | str | None) -> str:

@@ -171,7 +171,7 @@ def catchments_by_travel(
     exposure
         What cells are weighted by, for messages.
     progress
-        Called with a few words now and then.
+        Called with a few words before each facility.
 
     Returns
     -------

@@ -82,7 +82,7 @@ def travel_minutes(
     labels
         Names of the facilities, for messages. Default: 1, 2, 3, ...
     progress
-        Called with a few words now and then.
+        Called with a few words before each facility.
     """
     layer, points = friction if isinstance(friction, Layer) else open_one(friction), np.asarray(places, np.float64)
     if not (np.isfinite(reach) and reach > 0):
@@ -98,8 +98,7 @@ def travel_minutes(
         _require_friction(layer, row, column, names)
         cells, minutes, number = [], [], 0
         for at in range(len(points)):
-            if at % 10 == 0:
-                tell(f"travel time: facility {at + 1:,} of {len(points):,}")
+            tell(f"travel time: facility {at + 1:,} of {len(points):,}")
             own, taken = _within(layer, int(row[at]), int(column[at]), reach)
             number += own.size
             if number > target.MOST_PIXELS:
@@ -179,8 +178,8 @@ def _cells_of(layer: Layer, points: Floats, names: Sequence[Any]) -> tuple[NDArr
         raise ValueError(
             f"{layer.path} must reach all facilities; it covers x {left} to {right}, y {bottom} to {top} "
             f"({crs_title(layer.grid.crs)}), and {plural(outside.size, 'facility').replace('ys', 'ies')} "
-            f"{'lies' if outside.size == 1 else 'lie'} outside: {some(shown, quote=False)}. Correct their coordinates, "
-            "leave them out, or use a larger raster."
+            f"{'lies' if outside.size == 1 else 'lie'} outside: {some(shown, quote=False)}. Correct their coordinates "
+            "(longitude comes first), leave them out, or use a larger raster."
         )
     return row, column
 
