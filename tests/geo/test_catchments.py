@@ -167,6 +167,13 @@ def test_polygons_made_beforehand_can_be_prepared(tmp_path):
     prepared = geo.prepare(catchments, None, "sick", paths["people"], [paths["height"]], **words)
     same = by_travel(tmp_path, attraction="beds")
     pd.testing.assert_frame_equal(prepared.pixels, same.pixels)
+    minutes = geo.travel_minutes(paths["friction"], table()[["lon", "lat"]], 60.0)
+    of_own = geo.catchments_of(table(), geo.attendance(minutes, 20.0, BEDS), "sick", id="clinic")
+    words["folder"] = tmp_path / "of own"
+    prepared = geo.prepare(of_own, None, "sick", paths["people"], [paths["height"]], **words)
+    pd.testing.assert_frame_equal(prepared.pixels, same.pixels)
+    with pytest.raises(ValueError, match="a row for each of the 5 facilities of the shares, in their order; it has 4"):
+        geo.catchments_of(table()[1:], of_own.catchments, "sick")
     from_table = geo.catchments_from_shares(wards(), "ward", shares(), "sick", totals=counts())
     assert from_table.catchments.n_facilities == 5
     assert from_table.frame["facility"].tolist() == NAMES

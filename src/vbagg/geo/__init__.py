@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 try:
     from vbagg.geo.aggregate import aggregate, polygon_table, write_polygons
-    from vbagg.geo.catchments import catchments_by_travel, catchments_from_shares
+    from vbagg.geo.catchments import catchments_by_travel, catchments_from_shares, catchments_of
     from vbagg.geo.cell_shares import CellShares, attendance
     from vbagg.geo.grid import Grid
     from vbagg.geo.maps import write_maps
@@ -41,6 +41,7 @@ __all__ = [
     "attendance",
     "catchments_by_travel",
     "catchments_from_shares",
+    "catchments_of",
     "check",
     "open_layers",
     "overlay",

@@ -58,6 +58,11 @@ class AreaShares:
     notes: tuple[str, ...] = ()
 
     @property
+    def crs(self) -> str:
+        """That of the areas."""
+        return self.areas.crs
+
+    @property
     def sums(self) -> Floats:
         """Part of the people of each area who attend any facility (n)."""
         area = np.repeat(np.arange(len(self.areas)), np.diff(self.starts))

@@ -46,6 +46,11 @@ class Catchments(Protocol):
         ...
 
     @property
+    def crs(self) -> str:
+        """What outlines are in."""
+        ...
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What was assumed, in sentences."""
         ...
@@ -65,6 +70,32 @@ class Catchments(Protocol):
     def outlines(self) -> NDArray[Any]:
         """A shape for each facility."""
         ...
+
+
+def catchments_of(
+    facilities: pd.DataFrame, shares: Catchments, response: str | Sequence[str] = (), *, id: str | None = None
+) -> Polygons:
+    """Catchments by shares of one's own.
+
+    Parameters
+    ----------
+    facilities
+        A row for each facility, in the order of the shares, with its totals.
+    shares
+        Such as `attendance` gives them.
+    response, id
+        Column or columns with what was counted at each facility, and the column with ids of facilities.
+
+    Returns
+    -------
+    A polygon for each facility, for `prepare`.
+    """
+    if len(facilities) != shares.n_facilities:
+        raise ValueError(
+            f"`facilities` must have a row for each of the {shares.n_facilities} facilities of the shares, in their "
+            f"order; it has {len(facilities)}."
+        )
+    return _outlined(_with_totals(facilities.reset_index(drop=True), "facilities", id, response), shares)
 
 
 def catchments_from_shares(
@@ -124,8 +155,7 @@ def catchments_from_shares(
         f"{known.file}: {plural(len(labels), CATCHMENT)} share {plural(int((found.sums > 0).sum()), 'area')} of "
         f"{polygons.file}. On maps and in tables of polygons, each has the areas where its share is the largest."
     )
-    told = (*polygons.notes, *found.notes, note)
-    return _outlined(known, replace(found, notes=told), str(polygons.frame.crs.to_wkt()))
+    return _outlined(known, replace(found, notes=(*polygons.notes, *found.notes, note)))
 
 
 def catchments_by_travel(
@@ -190,7 +220,7 @@ def catchments_by_travel(
         f"{f', staying counting as {staying:g}' if staying else ''}. On maps and in tables of polygons, each has the "
         "cells where its share is the largest."
     )
-    return _outlined(known, replace(found, notes=(*found.notes, note)), minutes.grid.crs)
+    return _outlined(known, replace(found, notes=(*found.notes, note)))
 
 
 def _with_totals(
@@ -198,9 +228,9 @@ def _with_totals(
     path: str,
     id: str | None,
     response: str | Sequence[str],
-    table: JoinedBy | None,
-    exposure: Exposure,
-    marks: Mapping[str, Interval] | None,
+    table: JoinedBy | None = None,
+    exposure: Exposure = BY_AREA,
+    marks: Mapping[str, Interval] | None = None,
     lines: Sequence[str] | None = None,
 ) -> Polygons:
     """Facilities with their totals, as squares: so all tables are looked at before work that takes long."""
@@ -212,10 +242,10 @@ def _with_totals(
     return checked(rows, id, responses, exposure, marks=marks)
 
 
-def _outlined(known: Polygons, catchments: Any, crs: str) -> Polygons:
+def _outlined(known: Polygons, catchments: Catchments) -> Polygons:
     """The facilities with their catchments, and outlines of these in the place of squares."""
     shapes = shapely.make_valid(shapely.force_2d(catchments.outlines()))
-    frame = known.frame.set_geometry(gpd.GeoSeries(shapes, crs=crs))
+    frame = known.frame.set_geometry(gpd.GeoSeries(shapes, crs=catchments.crs))
     return replace(known, frame=frame, notes=(*known.notes, *catchments.notes), catchments=catchments)
 
 

@@ -62,6 +62,11 @@ class CellShares:
             )
 
     @property
+    def crs(self) -> str:
+        """That of the cells."""
+        return self.grid.crs
+
+    @property
     def sums(self) -> Floats:
         """Part of the people of each cell who attend any facility."""
         return np.add.reduceat(self.share, self.starts[:-1]) if self.cells.size else np.empty(0)
