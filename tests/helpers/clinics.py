@@ -13,7 +13,7 @@ NAMES = ["Aba", "Bero", "Cima", "Dolo", "Écu"]
 CELLS = [(2, 2), (8, 3), (4, 7), (1, 11), (9, 11)]
 """Row and column of the cell of each."""
 BEDS = [12, 5, 40, 8, 20]
-SICK = [31, 12, 77, 25, 40]
+SICK = [31, 12, 45, 25, 40]
 
 
 def friction():
