@@ -23,12 +23,9 @@ if TYPE_CHECKING:
     from vbagg.workflow.settings import Settings
 
 GIVEN, RECORD = "given", "given.json"
-POLYGONS, RASTERS, TABLES = (
-    ("polygons", "to"),
-    ("population", "population_sd", "spread_by", "covariate", "category"),
-    ("totals",),
-)
-POINTS = ("points",)
+POLYGONS, TABLES = ("polygons", "to"), ("totals", "shares")
+RASTERS = ("population", "population_sd", "spread_by", "friction", "covariate", "category")
+POINTS = ("points", "facilities")
 KINDS = (
     dict.fromkeys(POLYGONS, ("polygons",))
     | dict.fromkeys(RASTERS, ("raster",))
@@ -104,8 +101,9 @@ def require_whole(settings: Settings) -> None:
     """Refuse files of objects that are missing or have been changed."""
     data, maps = settings.data, settings.maps
     sd = data.population_sd if isinstance(data.population_sd, Path) else None
-    one = (data.polygons, data.totals, data.points, data.population, data.spread_by, sd)
-    require_whole_files((*one, *data.covariate, *data.category, *maps.to))
+    tables = (data.totals, data.shares, data.facilities, data.points)
+    rasters = (data.population, data.spread_by, data.friction, sd)
+    require_whole_files((data.polygons, *tables, *rasters, *data.covariate, *data.category, *maps.to))
 
 
 def require_whole_files(paths: Iterable[Path | None]) -> None:
