@@ -83,10 +83,13 @@ class CatchmentWords:
 
     def _require_friends(self, has_points: bool) -> None:
         """Raise for words that say nothing without another; points have columns of coordinates too."""
-        of_travel = ("friction", "decay", "reach", "attraction", "staying")
+        if self.at is not None and self.facilities is None and not has_points:
+            raise ValueError(
+                "`--at` goes with `--points` or `--facilities`; neither was named. Name one, or leave it out."
+            )
         for main, words in (
             ("shares", ("share_columns",)),
-            ("facilities", of_travel if has_points else ("at", *of_travel)),
+            ("facilities", ("friction", "decay", "reach", "attraction", "staying")),
         ):
             for word in words:
                 if getattr(self, main) is None and getattr(self, word) is not None:

@@ -106,13 +106,13 @@ def require_whole(settings: Settings) -> None:
     require_whole_files((data.polygons, *tables, *rasters, *data.covariate, *data.category, *maps.to))
 
 
-def require_whole_files(paths: Iterable[Path | None]) -> None:
-    """Refuse those of them that are files of objects and are missing or have been changed."""
+def require_whole_files(paths: Iterable[Path | None], by: str = "vbagg.geo.run") -> None:
+    """Refuse those of them that are files of objects, written by a function, and are missing or have been changed."""
     for path in paths:
         if path is not None and content_of(path) is not None and not is_whole(path):
             raise ValueError(
-                f"{path} must be as `vbagg.geo` wrote it; it was changed or is missing. It holds an object: call "
-                "`vbagg.geo.run`, or `predict`, with that again."
+                f"{path} must be as `{by}` wrote it; it was changed or is missing. It holds an object: call "
+                f"`{by}` with that again."
             )
 
 
