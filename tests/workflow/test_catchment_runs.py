@@ -96,7 +96,6 @@ def test_areas_without_shares_are_warned_of(files):
         (travel, {"reach": None}, "need `--reach`, a number of minutes"),
         (travel, {"share_columns": "a,b,c"}, "`--share-columns` goes with `--shares`"),
         (travel, {"at": "lon"}, "`--at` must name two columns"),
-        (travel, {"at": None}, "clinics.csv is a table"),
         (travel, {"id": "clinics"}, "no column 'clinics' for the id; did you mean `clinic`"),
         (travel, {"attraction": "bed"}, "no column 'bed' for `--attraction`; did you mean `beds`"),
         (travel, {"response": "sickness"}, "no column 'sickness' for the response"),
