@@ -26,6 +26,7 @@ from vbagg.elbo import Parameters, Spec
 from vbagg.errors import DataWarning
 from vbagg.features import features, make_basis, residual_block
 from vbagg.likelihoods import BetaBinomial, Binomial, Exponential, NegativeBinomial, Poisson
+from vbagg.likelihoods.reported import reported
 from vbagg.links import get_link
 
 SIZES = (3, 6, 2, 5, 4, 1, 6, 2, 3, 5, 4, 6)
@@ -264,6 +265,36 @@ def test_negative_binomial_effect_is_part_of_the_risk_or_not(x64, example):
         np.testing.assert_allclose(np.sqrt(variance), rows[1], rtol=0.15)
         found[risk] = mean
     assert np.abs((found[True] - found[False]) / prior).max() > 0.3
+
+
+@pytest.mark.parametrize("error", ["gamma", "log-normal"])
+def test_individuals_among_uncertain_people_match_importance_sampling(x64, example, error):
+    """An error of the people is drawn with each total, and is not part of it."""
+    tight = replace(example, factor=1e-4 * np.eye(len(example.mu)))
+    prior = np.sqrt(np.concatenate([np.diag(S) for _, _, S, _, _ in tight.latent]))
+    share, rho = np.array([0.5, 0.9, 0.6, 1.0, 0.75]), np.array([0.16, 0.01, 0.25, 0.09, 0.04])
+    y = np.round(outputs(tight, "exp") * share)
+    rng, order = np.random.default_rng(9), iter(zip(share, rho, strict=True))
+
+    def density(y, T):
+        c, r = next(order)
+        sd = np.sqrt(np.log1p(r))
+        drawn = rng.gamma(1 / r, r, len(T)) if error == "gamma" else rng.lognormal(-(sd**2) / 2, sd, len(T))
+        return stats.poisson.logpmf(y, c * T * drawn)
+
+    rows, totals = importance_sampled(tight, "exp", y, density)
+    told = {"completeness": share, "exposure_spread": rho}
+    mean, variance, state = tight_state(tight, reported(Poisson(), told), "exp", {}, y, True, facts=told)
+    assert np.abs((mean - rows[0]) / prior).max() < 0.1
+    np.testing.assert_allclose(np.sqrt(variance), rows[1], rtol=0.12)
+    law = get_link("exp").rate_law(state.mean, np.sqrt(state.total_variance))
+    np.testing.assert_allclose(law.mean, totals[0], rtol=0.04)
+    np.testing.assert_allclose(law.std, totals[1], rtol=0.1)
+    certain = tight_state(
+        tight, reported(Poisson(), {"completeness": share}), "exp", {}, y, True, facts={"completeness": share}
+    )
+    assert (variance > certain[1]).all()
+    assert (state.variance > 1.05 * certain[2].variance)[rho > 0.05].all()
 
 
 def test_exponential_and_binomial_individuals_match_importance_sampling(x64, example):

@@ -24,7 +24,8 @@ GAPS = ROOT / "docs" / "gaps-and-suppressed-counts.md"
 POINTS = ROOT / "docs" / "survey-points.md"
 REPORTS = ROOT / "docs" / "incomplete-reports-and-uncertain-people.md"
 ODD = ROOT / "docs" / "odd-reports.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, ODD, POINTS]
+GROUND = ROOT / "docs" / "new-ground.md"
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, ODD, POINTS, GROUND]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -114,6 +115,27 @@ def test_the_page_on_odd_reports_works(capsys):
     )
     assert names["table"].index[names["table"]["stands_out"]].tolist() == [7, 31]
     assert "stands_out" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_page_on_new_ground_works(tmp_path, monkeypatch, capsys):
+    files = tiny.write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for old, new in (("height", "elevation"), ("wetness", "rain")):
+        files[old].rename(f"{new}.tif")
+    write_raster(tmp_path / "rain_2050.tif", (tiny.rasters()["wetness"] + 1.4).astype(np.float32), tiny.TRANSFORM)
+    write_raster(tmp_path / "population_2050.tif", tiny.rasters()["population"].astype(np.float32), tiny.TRANSFORM)
+    cheap = [word for name, value in tiny.CHEAP.items() for word in (f"--{name}", str(value))]
+    for name, *arguments in commands(GROUND):
+        more = [*cheap, "--skip-validation"] if name == "run" else []
+        assert main([name, *arguments, *more]) == 0, (name, arguments)
+    assert (tmp_path / "out/elsewhere/2050/maps/cases/rate_q0.05.tif").exists()
+    names: dict = {}
+    (code,) = (text for language, text in BLOCK.findall(GROUND.read_text()) if language == "python")
+    exec(code, names)
+    assert "extrapolation above 1" in capsys.readouterr().out
+    assert {"rate_mean", "extrapolation"} <= set(names["maps"])
+    assert len(names["districts"]) == 12
 
 
 @pytest.mark.slow

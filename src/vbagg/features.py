@@ -209,6 +209,17 @@ def residual_diagonal(feature_map: FeatureMap, basis: Basis, X: Array, A: Array)
     return total
 
 
+def parts_of(feature_map: FeatureMap, basis: Basis, X: Array, A: Array) -> Iterator[tuple[slice, Array, Array]]:
+    """Of each additive component its columns of `A`, its prior variance (n) at rows of X, and its residual there."""
+    at = 1
+    for component, params, Z in zip(feature_map.components, basis.kernel, basis.landmarks, strict=True):
+        columns = slice(at, at + _width(component, Z))
+        at = columns.stop
+        variance = component.diag(params, X)
+        left = jnp.maximum(variance - jnp.sum(A[..., columns] ** 2, axis=-1), 0.0)
+        yield columns, variance, jnp.zeros_like(left) if component.exact_features else left
+
+
 def own_residual(feature_map: FeatureMap, basis: Basis, X: Array, A: Array, groups: Groups) -> Array:
     """`R_ij` averaged over the pairs of individuals that each row stands for, clamped at zero.
 

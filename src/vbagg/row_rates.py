@@ -128,7 +128,7 @@ def row_marginals(
     spec: Spec, members: Members, X: np.ndarray, known: np.ndarray, single: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance (k, n) of `f` at each row by each member."""
-    mean, variance = _by_blocks(lambda *block: _marginals(spec, single, members, *block), X, known)
+    mean, variance = by_blocks(lambda *block: _marginals(spec, single, members, *block), X, known)
     return mean, variance
 
 
@@ -144,7 +144,7 @@ def row_summary(
 ) -> Summary:
     """Mean, sd, quantiles and exceedances of the averaged rate at each row."""
     asked = jnp.asarray(levels, float), jnp.asarray(thresholds, float)
-    return Summary(*_by_blocks(lambda *block: _summary(spec, single, members, mixing, *block, *asked), X, known))
+    return Summary(*by_blocks(lambda *block: _summary(spec, single, members, mixing, *block, *asked), X, known))
 
 
 def compiled_as_a_whole(n_rows: int) -> bool:
@@ -152,8 +152,8 @@ def compiled_as_a_whole(n_rows: int) -> bool:
     return n_rows >= MANY or jax.default_backend() != "cpu"
 
 
-def _by_blocks(function: Callable[..., tuple[Array, ...]], X: np.ndarray, known: np.ndarray) -> list[np.ndarray]:
-    """Results of a compiled function of blocks of rows, put together along their last axis."""
+def by_blocks(function: Callable[..., tuple[Array, ...]], X: np.ndarray, *columns: np.ndarray) -> list[np.ndarray]:
+    """Results of a compiled function of blocks of rows, and of columns beside them, joined along the last axis."""
     size = min(ROWS, 1 << max(len(X) - 1, 1).bit_length())
     parts = []
     for start in range(0, max(len(X), 1), size):
@@ -161,5 +161,5 @@ def _by_blocks(function: Callable[..., tuple[Array, ...]], X: np.ndarray, known:
         short = size - len(X[rows])
         block = np.pad(X[rows], ((0, short), (0, 0)), mode="edge") if len(X) else np.zeros((size, X.shape[1]))
         # blocks are queued, and fetched when all are
-        parts.append(function(block, np.pad(known[rows], (0, short))))
+        parts.append(function(block, *(np.pad(column[rows], (0, short)) for column in columns)))
     return [np.concatenate([np.asarray(p) for p in own], axis=-1)[..., : len(X)] for own in zip(*parts, strict=True)]

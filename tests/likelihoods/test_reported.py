@@ -197,6 +197,15 @@ def test_simulated_outputs_and_predictive_laws_have_the_same_moments(name):
     assert (np.diff(law.quantile([0.05, 0.5, 0.95]), axis=0) > 0).all()
 
 
+def test_predictive_laws_of_counts_are_averages_of_their_density():
+    _, made, p, _, known, link = case("negative_binomial")
+    total = link.total_law.from_moments(T, (0.25 * T) ** 2)
+    law, y = made.predictive(total, known, {"dispersion": 0.4}), np.array([0.0, 4.0, 11.0, 2.0, 60.0])
+    draws = total.quantile((np.arange(20_000) + 0.5) / 20_000)
+    density = np.exp(np.asarray(jax.vmap(lambda T: made.log_prob(y, T, known, p))(draws))).mean(axis=0)
+    np.testing.assert_allclose(np.exp(law.log_prob(y)), density, rtol=1e-4)
+
+
 def test_shares_alone_leave_the_law_of_the_outputs_what_it_is():
     likelihood, made, _, _, known, link = case("negative_binomial", {"completeness": C})
     found = made.predictive(link.total_law.from_moments(T, 0.2 * T**2), known, {"dispersion": 0.4})

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from vbagg.workflow.settings import FLAG, SECTIONS, Settings, mark, read_settings
+from vbagg.workflow.settings import FLAG, OPTIONS, Settings, mark, read_settings
 
 
 def with_settings(*sections: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -22,7 +22,7 @@ def with_settings(*sections: str) -> Callable[[Callable[..., int]], Callable[...
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "given"]
-        made = {_option(section, key): (section, key) for section in sections for key in SECTIONS[section].model_fields}
+        made = {_option(section, key): (section, key) for section in sections for key in OPTIONS[section].model_fields}
 
         def called(**arguments: Any) -> int:
             given: dict[str, dict[str, Any]] = {}
@@ -45,10 +45,10 @@ def base_settings(config: Path | None) -> Settings:
 
 
 def _option(section: str, key: str) -> inspect.Parameter:
-    field = SECTIONS[section].model_fields[key]
+    field = OPTIONS[section].model_fields[key]
     flag = (mark(field, FLAG) or key).replace("_", "-")
     default = field.default
-    shown: Any = False if default in (None, ()) else str(default)
+    shown: Any = False if default in (None, (), {}) else str(default)
     names = [f"--{flag}/--no-{flag}"] if field.annotation is bool else [f"--{flag}"]
     option = typer.Option(*names, help=_help(field), show_default=shown, rich_help_panel=_panel(section))
     annotation = Annotated[_plain(field) | None, option]  # type: ignore[valid-type]
@@ -62,7 +62,7 @@ def _help(field: FieldInfo) -> str:
 
 
 def _panel(section: str) -> str:
-    return (SECTIONS[section].__doc__ or "").splitlines()[0].rstrip(".")
+    return (OPTIONS[section].__doc__ or "").splitlines()[0].rstrip(".")
 
 
 def _plain(field: FieldInfo) -> Any:
@@ -70,6 +70,8 @@ def _plain(field: FieldInfo) -> Any:
     kind, *others = _kinds(field)
     if get_origin(kind) is Literal or others:
         return str
+    if get_origin(kind) is dict:
+        return list[str]
     if get_origin(kind) is tuple:
         member = get_args(kind)[0]
         return list[get_args(member)[0] if get_origin(member) is Annotated else member]  # type: ignore[misc]

@@ -40,10 +40,10 @@ def _table(command: Any) -> Iterator[str]:
 
 
 def _section(parameter: Any) -> str:
-    from vbagg.workflow.settings import SECTIONS
+    from vbagg.workflow.settings import OPTIONS
 
     name = (parameter.name or "").split("_")[0]
-    own = name in SECTIONS and parameter.name != name
+    own = name in OPTIONS and parameter.name != name
     return f" [{name}]" if own else ""
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from vbagg.cli.options import base_settings, with_settings
-from vbagg.cli.wrong_input import told_in_one_line, warned_in_one_line
+from vbagg.cli.wrong_input import WrongInput, told_in_one_line, warned_in_one_line
 from vbagg.errors import ClusterError
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.settings import combine
@@ -93,7 +93,7 @@ def fit_command(
     return _carry_out(("models",), given, out, config, force, workers, cluster)
 
 
-@with_settings("maps")
+@with_settings("maps", "ground")
 def predict_command(
     given: Given,
     out: Out = FOLDER,
@@ -102,7 +102,13 @@ def predict_command(
     workers: Workers = None,
     cluster: Cluster = None,
 ) -> int:
-    """Map rates and their uncertainty, and add them up to polygons."""
+    """Map rates and their uncertainty, and add them up to polygons; also on new ground, with nothing fitted again.
+
+    New ground is another year, scenario or country: new rasters for covariates or people, other polygons, or another
+    grid. Its maps say where they are extrapolations.
+    """
+    if "ground" in given:
+        return _predict_elsewhere(given, out, config, force, workers, cluster)
     return _carry_out(("maps",), given, out, config, force, workers, cluster)
 
 
@@ -160,6 +166,33 @@ def _carry_out(
     for sentence in told_of_odd_totals(run) if "maps" in names else ():
         print(sentence)
     for page in run.pages() if "report" in names else ():
+        print(f"Open {page} in a browser.")
+    return 0
+
+
+def _predict_elsewhere(
+    given: Given, out: Path, config: Path | None, force: bool, workers: int | None, cluster: str | None
+) -> int:
+    """Maps of new ground, and what of them is extrapolated."""
+    if config is not None:
+        raise WrongInput("`--config` holds settings of a run; those of new ground are options. Leave it out.")
+    with told_in_one_line(ValueError, OSError, ImportError, ClusterError), warned_in_one_line():
+        from vbagg.workflow.elsewhere import STAGES, ground_settings, predict_elsewhere
+        from vbagg.workflow.progress import showing
+
+        settings = ground_settings(out, given, "command line")
+        try:
+            with client_of(workers, cluster) as client, showing() as shown:
+                run = predict_elsewhere(settings, out, force, shown, _command_line(), client=client)
+        except KeyboardInterrupt:
+            print("Stopped; the same command goes on from what is finished.", file=sys.stderr)
+            return INTERRUPTED
+        for stage in STAGES:
+            print(f"{stage.name}: {run.folder[stage.name]}")
+        for response in settings.data.response:
+            for sentence in run.beyond(response).sentences():
+                print(f"{response}: {sentence}")
+    for page in run.pages():
         print(f"Open {page} in a browser.")
     return 0
 

@@ -1,6 +1,7 @@
 """Polygons and rasters: from a user's files to bags, and from predictions to maps.
 
-`run` and `check` do the whole job of the command line; they stand above this package and are loaded on first use.
+`run`, `check` and `predict` do the whole jobs of the command line; they stand above this package and are loaded on
+first use.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vbagg.workflow.elsewhere import predict
     from vbagg.workflow.job import check, run
 
 try:
@@ -38,6 +40,7 @@ __all__ = [
     "open_layers",
     "overlay",
     "polygon_table",
+    "predict",
     "prepare",
     "read_polygons",
     "run",
@@ -47,6 +50,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "predict":
+        from vbagg.workflow.elsewhere import predict
+
+        return predict
     if name in ("check", "run"):
         from vbagg.workflow import job
 

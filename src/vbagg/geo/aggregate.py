@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vbagg.bags import Bags
 from vbagg.effects import Tails, stand_out
 from vbagg.errors import DataWarning
-from vbagg.geo.answers import ask
+from vbagg.geo.answers import Question, Source, ask
 from vbagg.geo.areas import Areas, Outside
 from vbagg.geo.cell_features import cell_features
 from vbagg.geo.cell_index import CellIndex
@@ -82,8 +82,8 @@ def polygon_table(
     - if some totals are missing, or known within bounds only, and so not in these columns: `observation` (`observed`,
       `suppressed` or `missing`), `observed_lower` and `observed_upper`
     - `fitted`, `fitted_lower`, `fitted_upper`: mean and interval of the expected total of all that occurs
-    - `predicted_lower`, `predicted_upper`: interval of a new count that is reported alike, noise and errors of people
-      included
+    - `predicted_lower`, `predicted_upper`: interval of a new count that is reported alike (in full where that was not
+      told), noise and errors of people included
     - `rate`, `rate_lower`, `rate_upper`: the expected total as a rate
     - `pit`: where the observed total lies in the law of a new count, 0 to 1 (the middle of its step)
     - `residual`: observed minus fitted over the standard deviation of that law
@@ -108,20 +108,21 @@ def polygon_table(
     exposure = np.zeros(n)
     exposure[at] = found.pop("exposure")
     base = exposure if question.examined is None else question.examined
+    labels = prepared.polygons.labels
+    told = {COLUMNS[name]: values.reindex(labels).to_numpy() for name, values in prepared.reporting().items()}
     with np.errstate(divide="ignore", invalid="ignore"):
-        completeness = question.reporting.get("completeness", 1.0)
-        observed_rate = np.where(base > 0, per * question.y / (base * completeness), np.nan)
+        observed_rate = np.where(base > 0, per * question.y / (base * told.get(COMPLETENESS, 1.0)), np.nan)
     columns: dict[str, Any] = {"observed": question.y, prepared.exposure: exposure, "observed_rate": observed_rate}
-    columns |= {COLUMNS[name]: values for name, values in question.reporting.items()}
-    if "completeness" in question.reporting:
-        found["fitted_reported"] = question.reporting["completeness"][at] * found["fitted"]
+    columns |= told
+    if COMPLETENESS in told:
+        found["fitted_reported"] = told[COMPLETENESS][at] * found["fitted"]
     totals = prepared.polygons.totals(response)
     if not totals.known.all():
         columns |= {STATE: totals.states, "observed_lower": totals.least, "observed_upper": totals.most}
     columns |= _spread(found, at, n)
     chance = Tails(*(columns.pop(name) for name in TAILS)).chance
     columns |= {"chance": chance, "stands_out": stand_out(chance)}
-    return _frame(prepared.polygons, columns, model, units, level)
+    return polygon_frame(prepared.polygons, columns, model, units, level)
 
 
 @contextmanager
@@ -144,6 +145,7 @@ def aggregate(
     *,
     keep: Path | str | None = None,
     client: Any = None,
+    as_new: bool = False,
 ) -> gpd.GeoDataFrame:
     """Expected totals and rates of any other polygons, given the totals of those of the fit.
 
@@ -163,6 +165,8 @@ def aggregate(
         Rates are given per so many people (square kilometres without a population).
     keep, client
         As for `write_maps`; workers on other machines need a folder `keep` that they share with this process.
+    as_new
+        Whether this is other ground than the model was fitted on, so that nothing was observed in any cell.
 
     Returns
     -------
@@ -174,7 +178,7 @@ def aggregate(
     units, grid = units_of(prepared, response, per, likelihood_of(model).name), prepared.stack.grid
     with _place(keep) as folder, TemporaryDirectory(dir=_made(folder)) as scratch:
         if hasattr(model, "area_sums"):
-            laid = lay_areas(prepared, polygons, Path(scratch))
+            laid = lay_areas(prepared, polygons, Path(scratch), as_new)
             exposure, cells = laid.exposure, laid.cells
             columns = _by_parts(model, prepared, laid, folder, keep is not None, client, level, per)
         else:
@@ -187,12 +191,13 @@ def aggregate(
         )
     columns = {name: values for name, values in columns.items() if units.has_counts or not name.startswith("total")}
     _warn_of_gaps(polygons, covered, exposure, prepared.exposure)
-    return _frame(polygons, {"covered": covered, prepared.exposure: exposure} | columns, model, units, level)
+    return polygon_frame(polygons, {"covered": covered, prepared.exposure: exposure} | columns, model, units, level)
 
 
-def lay_areas(prepared: Prepared, polygons: Polygons, scratch: Path) -> Areas:
-    """Other polygons over the grid and over those of the fit, in scratch files."""
-    return Areas.of(prepared, polygons, CellIndex.of(prepared, scratch), scratch)
+def lay_areas(prepared: Prepared, polygons: Polygons, scratch: Path, as_new: bool = False) -> Areas:
+    """Other polygons over the grid and, unless all is new, over those of the fit, in scratch files."""
+    index = CellIndex.empty(prepared) if as_new else CellIndex.of(prepared, scratch)
+    return Areas.of(prepared, polygons, index, scratch)
 
 
 def _made(folder: Path) -> Path:
@@ -207,7 +212,9 @@ def _by_parts(
     if not laid.exposure.any():
         return {}
     outside = Outside.of(prepared, laid.pairs)
-    asked = ((prepared.pieces, laid.parts(prepared.polygons.labels)), (outside, laid.outside_parts))
+    asked: list[tuple[Source, Question]] = [(outside, laid.outside_parts)]
+    if not laid.is_new:
+        asked.insert(0, (prepared.pieces, laid.parts(prepared.polygons.labels)))
     answers = [ask(model, source, [one], folder, keep=keep, client=client)[0] for source, one in asked]
     at, totals = laid.totals(model, chain(*answers))
     return _spread(summary(model, totals, laid.exposure[at], level, per), at, len(laid.exposure))
@@ -264,7 +271,9 @@ def _spread(columns: dict[str, Floats], at: NDArray[np.intp], n: int) -> dict[st
     return result
 
 
-def _frame(polygons: Polygons, columns: dict[str, Any], model: Any, units: Units, level: float) -> gpd.GeoDataFrame:
+def polygon_frame(
+    polygons: Polygons, columns: dict[str, Any], model: Any, units: Units, level: float
+) -> gpd.GeoDataFrame:
     """The polygons' own columns, except those of the same names in whatever case, then these."""
     new = {name.lower() for name in columns} - {polygons.id.lower()}
     kept = [name for name in polygons.frame.columns if name.lower() not in new and name != "geometry"]

@@ -143,11 +143,14 @@ def squared(alignment: Alignment) -> Alignment:
     return replace(alignment, source=partial(_squares, alignment.source))
 
 
-def align_categories(layer: Layer, grid: Grid, categories: Sequence[float]) -> Alignment:
-    """Share of each cell's area, as far as it has a value, that falls to each category."""
+def align_categories(layer: Layer, grid: Grid, categories: Sequence[float], others_missing: bool = False) -> Alignment:
+    """Share of each cell's area, as far as it has a value, that falls to each category.
+
+    Other values than these categories have no share, or are missing.
+    """
     codes = np.asarray(categories, dtype=np.float32)[:, None, None]
     names = tuple(f"{layer.name}={category:.10g}" for category in categories)
-    return Alignment(layer, grid, names, _or_copy(layer, grid, "average"), partial(_indicators, codes))
+    return Alignment(layer, grid, names, _or_copy(layer, grid, "average"), partial(_indicators, codes, others_missing))
 
 
 def _values(layer: Layer, rows: slice, columns: slice) -> Planes:
@@ -165,9 +168,10 @@ def _squares(source: Callable[..., NDArray[np.floating]], layer: Layer, rows: sl
     return values * np.abs(values)
 
 
-def _indicators(codes: Planes, layer: Layer, rows: slice, columns: slice) -> Planes:
+def _indicators(codes: Planes, others_missing: bool, layer: Layer, rows: slice, columns: slice) -> Planes:
     values = _values(layer, rows, columns)
-    return np.where(np.isnan(values), np.float32(np.nan), values == codes)
+    missing = ~np.isin(values, codes) if others_missing else np.isnan(values)
+    return np.where(missing, np.float32(np.nan), values == codes)
 
 
 def source_window(source: Grid, target: Grid, margin: int = 0, step: int = 1) -> tuple[slice, slice]:

@@ -53,6 +53,11 @@ class Meetings:
         least = np.minimum(shapely.area(fitted[own]), shapely.area(shapes[other]))
         return cls(np.sort((other * len(fitted) + own)[shared > TOUCH * least]), len(fitted))
 
+    @classmethod
+    def none(cls) -> Meetings:
+        """Where there are no fitted polygons."""
+        return cls(np.empty(0, np.int64), 1)
+
     def meet(self, other: Integers, fitted: Integers) -> NDArray[np.bool_]:
         """Whether pairs of positions are among them."""
         return np.isin(other * self.n_fitted + fitted, self.numbers)
@@ -74,6 +79,8 @@ class Areas:
         Which of them overlap fitted polygons.
     is_spread
         Whether a column was spread.
+    is_new
+        Whether there are no fitted polygons here.
     """
 
     pairs: Sorted
@@ -81,12 +88,14 @@ class Areas:
     cells: Floats
     meetings: Meetings
     is_spread: bool = False
+    is_new: bool = False
 
     @classmethod
     def of(cls, prepared: Prepared, others: Polygons, index: CellIndex, folder: Path) -> Areas:
         """Walk over the grid in bands of rows."""
         grid, n = prepared.stack.grid, len(others)
-        meetings, laid = Meetings.of(prepared, others), Overlay(others, grid)
+        meetings = Meetings.none() if index.is_empty else Meetings.of(prepared, others)
+        laid = Overlay(others, grid)
         exposure, cells = np.zeros(n), np.zeros(n)
 
         def bands() -> Iterator[Floats]:
@@ -111,7 +120,9 @@ class Areas:
                     if some.any():
                         yield np.stack([cell, area, own, covered])[:, some]
 
-        return cls(Sorted.write(folder, "pairs", bands()), exposure, cells, meetings, prepared.is_spread)
+        return cls(
+            Sorted.write(folder, "pairs", bands()), exposure, cells, meetings, prepared.is_spread, index.is_empty
+        )
 
     def parts(self, labels: NDArray[np.object_]) -> AreaParts:
         """What to ask about the fitted polygons, whose labels these are."""
@@ -216,7 +227,9 @@ class Outside:
         pieces = tuple(Piece(number, span.start, span.stop) for number, span in enumerate(whole_runs(ends, PIECE_ROWS)))
         if every.size:
             np.save(path, every)
-        digests = tuple(hashlib.sha256(every[:, p.start : p.stop].tobytes()).hexdigest() for p in pieces)
+        with prepared.stack.path.open("rb") as layers:  # what cells hold
+            held = hashlib.file_digest(layers, "sha256").digest()
+        digests = tuple(hashlib.sha256(held + every[:, p.start : p.stop].tobytes()).hexdigest() for p in pieces)
         return cls(replace(prepared), path, pieces, digests)
 
     def rows(self, piece: Piece) -> PieceRows:

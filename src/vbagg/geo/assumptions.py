@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from vbagg.geo.grid import Floats
 from vbagg.geo.people_errors import INDEPENDENT, PeopleErrors, PopulationSd
 from vbagg.geo.polygons import Polygons, free_name
 from vbagg.geo.told import RELATIVE_SD, Told
+
+if TYPE_CHECKING:
+    from vbagg.geo.prepared import Prepared
 
 TINY = 0.01
 """Relative standard deviation below which it hardly changes anything."""
@@ -79,6 +83,24 @@ def gaps_of(polygons: Polygons, errors: PeopleErrors) -> list[str]:
         f"{errors.alignment.layer.file}: {share} of the people live in cells without a standard deviation, and were "
         f"taken for exact{names}."
     ]
+
+
+def assumed(prepared: Prepared) -> list[str]:
+    """What totals and people were taken for, for the report."""
+    told = prepared.told
+    found = []
+    if told.completeness is not None:
+        found.append(
+            f"Totals were taken for the share {told.completeness!r} of what occurred. Rates, expected counts and "
+            "fitted totals are those of all that occurred; intervals of new counts are of what would be reported."
+        )
+    if told.sd is not None:
+        off = _off(*ends(prepared.polygons.frame[told.sd].to_numpy()))
+        found.append(
+            f"{off[:1].upper()}{off[1:]}. Such errors make rates less certain; expected counts are of the people as "
+            "they are given."
+        )
+    return found
 
 
 def ends(values: Floats) -> tuple[float, float]:

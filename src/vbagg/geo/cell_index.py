@@ -142,6 +142,16 @@ class CellIndex:
 
         return cls(Sorted.write(folder, "cells", parts()), prepared.stack.grid.width)
 
+    @classmethod
+    def empty(cls, prepared: Prepared) -> CellIndex:
+        """Of no polygons at all."""
+        return cls(Sorted((), np.empty((0, 2), np.int64)), prepared.stack.grid.width)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no polygons."""
+        return not self.files.paths
+
     def rows(self, rows: slice) -> Band | None:
         """Pairs of some rows of the grid, None if there are none."""
         parts = self.files.between(rows.start * self.width, rows.stop * self.width)

@@ -50,7 +50,7 @@ class CellRates:
 
 def _parts(model: Any, rows: PieceRows, wanted: Places) -> Iterator[tuple[Places, Any]]:
     """Some of the wanted rows, and the posterior of their rates."""
-    inside = rows.inside[wanted]
+    inside = rows.inside[wanted] & (rows.bags is not None)
     if rows.bags is not None and inside.any():
         posterior = model.posterior(rows.bags)
         place = np.empty(len(rows.inside), dtype=np.intp)

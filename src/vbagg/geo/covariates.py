@@ -35,10 +35,11 @@ MOST_CATEGORIES = 30
 
 @dataclass(frozen=True)
 class Covariate:
-    """A layer, and whether its numbers are classes."""
+    """A layer, and whether its numbers are classes: those that it has near the grid, or `classes` alone."""
 
     layer: Layer
     is_category: bool
+    classes: tuple[float, ...] | None = None
 
 
 def open_covariates(covariates: Files, categories: Files) -> list[Covariate]:
@@ -85,6 +86,8 @@ def masked_near(layer: Layer, grid: Grid) -> Layer:
 def align(covariate: Covariate, grid: Grid) -> Alignment:
     """How a covariate comes to the grid."""
     layer = masked_near(covariate.layer, grid)
+    if covariate.classes is not None:
+        return align_categories(layer, grid, covariate.classes, others_missing=True)
     if covariate.is_category:
         return align_categories(layer, grid, _classes(layer, grid))
     return align_covariate(layer, grid)
@@ -103,14 +106,14 @@ def possible_classes(layer: Layer, grid: Grid) -> list[int]:
     if np.dtype(layer.dtype).kind not in "iu" or (layer.scale, layer.offset) != (1.0, 0.0):
         return []
     found: set[float] = set()
-    for values in _values_near(layer, grid):
+    for values in values_near(layer, grid):
         found |= set(values.tolist())
         if len(found) > MOST_CATEGORIES:
             return []
     return [int(value) for value in sorted(found)]
 
 
-def _values_near(layer: Layer, grid: Grid) -> Iterator[NDArray[np.float32]]:
+def values_near(layer: Layer, grid: Grid) -> Iterator[NDArray[np.float32]]:
     """Distinct values of parts of a layer near the grid."""
     for window in layer.chunks(*source_window(layer.grid, grid, margin=2)):
         values = layer.read(*window)
@@ -120,7 +123,7 @@ def _values_near(layer: Layer, grid: Grid) -> Iterator[NDArray[np.float32]]:
 def _classes(layer: Layer, grid: Grid) -> list[float]:
     """The distinct values of a layer near the grid."""
     found: set[float] = set()
-    for values in _values_near(layer, grid):
+    for values in values_near(layer, grid):
         found |= set(values.tolist())
         if len(found) > MOST_CATEGORIES:
             raise ValueError(

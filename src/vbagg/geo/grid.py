@@ -34,12 +34,15 @@ class Grid:
         has the coordinates `(a u + b v + c, d u + e v + f)`.
     height, width
         Number of rows and of columns.
+    centre
+        Longitude and latitude of the centre of the map on which `kilometres` are counted; None for the grid's middle.
     """
 
     crs: str
     transform: tuple[float, ...]
     height: int
     width: int
+    centre: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         a, b, _, d, e, _ = self.transform
@@ -109,9 +112,14 @@ class Grid:
         return self.coordinates(column + 0.5, row + 0.5)
 
     def kilometres(self, cells: ArrayLike) -> Floats:
-        """Kilometres east and north of the grid's middle (n, 2), on an equal-area projection centred there."""
-        east, north = transformer(self.crs, _equal_area(self)).transform(*self.centres(cells))
+        """Kilometres east and north of `middle` (n, 2), on an equal-area projection centred there."""
+        east, north = transformer(self.crs, _equal_area(self.middle)).transform(*self.centres(cells))
         return np.column_stack([east, north])
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """Longitude and latitude of the centre of the map of `kilometres`."""
+        return _middle(self) if self.centre is None else self.centre
 
     def areas(self, rows: slice = slice(None)) -> Floats:
         """Area of each cell of these rows in square kilometres (rows, width), on the ellipsoid."""
@@ -221,10 +229,16 @@ def _crs(text: str) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _equal_area(grid: Grid) -> str:
-    """Lambert's azimuthal equal-area projection in kilometres, centred on the middle of the grid."""
+def _middle(grid: Grid) -> tuple[float, float]:
+    """Longitude and latitude of the middle of a grid."""
     x, y = grid.coordinates(grid.width / 2, grid.height / 2)
     longitude, latitude = transformer(grid.crs, "EPSG:4326").transform(float(x), float(y))
+    return longitude, latitude
+
+
+def _equal_area(middle: tuple[float, float]) -> str:
+    """Lambert's azimuthal equal-area projection in kilometres, centred on a longitude and latitude."""
+    longitude, latitude = middle
     return f"+proj=laea +lon_0={longitude!r} +lat_0={latitude!r} +datum=WGS84 +units=km +type=crs"
 
 

@@ -250,6 +250,7 @@ def lay_out(
         doubts = None if sd is None else attempt(SD_FILE, sd.file, partial(_open_sd, sd, grid, density, sd_errors))
         if doubts is not None:
             readers.append(Reader(SD_FILE, doubts, attempt))
+        population = replace(population[0], names=(exposure.kind,)), population[1]
         readers.append(Reader("population-file", population[0], attempt))
     errors = None if doubts is None else ErrorSums(doubts, sd_errors, len(placed))
     names = [name for reader in readers for name in reader.alignment.names]

@@ -95,15 +95,41 @@ def write_maps(
     """
     contents = contents_of(model, prepared, response, level, quantiles, threshold, per)
     observed = _totals_to_match(model, prepared, response) if match_totals else None
-    with output_folder(folder) as out, _scratch(out) as fresh, reporting(progress, "maps") as report:
+    with output_folder(folder) as out, scratch_folder(out) as fresh, reporting(progress, "maps") as report:
         place = fresh / "pieces" if keep is None else Path(keep)
         questions, kept = [CellRates(contents)], keep is not None
         (answers,) = ask(model, prepared.pieces, questions, place, keep=kept, client=client, report=report)
-        index = CellIndex.of(prepared, fresh / "cells")
-        with RowWriter(fresh, prepared.stack.grid) as writer:
-            _fill(_Predicted(prepared, contents, index, answers), writer, report, observed)
-            written = writer.finish(lambda name: report({"writing": name}))
+        written = fill_maps(prepared, contents, answers, fresh, report, observed)
         return {name: path.replace(out / path.name) for name, path in written.items()}
+
+
+def fill_maps(
+    prepared: Prepared,
+    contents: Contents,
+    answers: Answers,
+    folder: Path,
+    report: Report,
+    observed: Floats | None = None,
+) -> dict[str, Path]:
+    """Write all maps of answers of `CellRates` into a folder, in one pass over the grid; paths by name.
+
+    Parameters
+    ----------
+    prepared
+        Polygons and aligned rasters.
+    contents, answers
+        What is mapped, and the numbers of all pieces.
+    folder
+        Where scratch files and maps go.
+    report
+        Is told of bands and of files.
+    observed
+        Totals of polygons that counts are rescaled to.
+    """
+    index = CellIndex.of(prepared, folder / "cells")
+    with RowWriter(folder, prepared.stack.grid) as writer:
+        _fill(_Predicted(prepared, contents, index, answers), writer, report, observed)
+        return writer.finish(lambda name: report({"writing": name}))
 
 
 def contents_of(
@@ -121,7 +147,7 @@ def contents_of(
 
 
 @contextmanager
-def _scratch(folder: Path) -> Iterator[Path]:
+def scratch_folder(folder: Path) -> Iterator[Path]:
     """A folder within another, removed at the end."""
     fresh = folder / f".maps-{getpid()}"
     shutil.rmtree(fresh, ignore_errors=True)

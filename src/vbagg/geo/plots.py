@@ -63,6 +63,8 @@ STYLES = {
     "expected_count_matched": Style("Expected count, matched to observed totals"),
     "population": Style("Population"),
     "expected": Style("Counts expected by the exposure"),
+    "extrapolation": Style("Extrapolation: red lies beyond the training data", "vik", (0.0, 2.0), False),
+    "extrapolation_place": Style("How little is known of the place", "lajolla", (0.0, 1.0), False),
     RATIO: Style("Rate with survey points, over that without", "vik"),
 }
 

@@ -23,14 +23,14 @@ from vbagg.geo.grid import Floats, Grid
 from vbagg.geo.joining import joined_by
 from vbagg.geo.layout import Layout, lay_out
 from vbagg.geo.overlay import Overlay, shares_inside
-from vbagg.geo.people_errors import ERRORS, TOGETHER, PopulationSd, population_sd_of, require_sound
+from vbagg.geo.people_errors import ERRORS, EXACT, TOGETHER, PopulationSd, population_sd_of, require_sound
 from vbagg.geo.pixels import check_exposure, write_pixels
 from vbagg.geo.polygons import Polygons, read_polygons
 from vbagg.geo.population import READINGS
 from vbagg.geo.prepared import PIXELS, STACK, Prepared
 from vbagg.geo.surveyed import surveyed_by
 from vbagg.geo.target import require_manageable, target_grid
-from vbagg.geo.told import Told
+from vbagg.geo.told import NOTHING, Told
 from vbagg.geo.workers import most_pixels, places_of
 
 __all__ = ["Prepared", "prepare"]
@@ -177,16 +177,26 @@ def prepare(
                 exposure=exposure, spread_by=lit, population_is=population_is, sd=sd, sd_errors=population_errors,
                 folder=Path(scratch), tell=tell, places=places_of(client),
             )  # fmt: skip
-        made = _prepared(layout, missing, Path(scratch), tell, told_by, doubt)
+        made = from_layout(layout, missing, Path(scratch), tell, told_by, doubt)
         if surveys is not None:
             placed = surveys.placed(made.stack.grid, lambda cells: cell_features(made, cells)[0])
             made = replace(made, points=placed, notes=(*made.notes, *placed.notes))
-        stack = replace(made.stack, path=made.stack.path.replace(out / STACK))
-        return replace(made, stack=stack, table=made.table.replace(out / PIXELS))
+        return moved_to(out, made)
 
 
-def _prepared(
-    layout: Layout, missing: str, folder: Path, tell: Callable[[str], None], told_by: Told, doubt: PopulationSd
+def moved_to(folder: Path, made: Prepared) -> Prepared:
+    """The same with its layers and pixels in another folder."""
+    stack = replace(made.stack, path=made.stack.path.replace(folder / STACK))
+    return replace(made, stack=stack, table=made.table.replace(folder / PIXELS))
+
+
+def from_layout(
+    layout: Layout,
+    missing: str,
+    folder: Path,
+    tell: Callable[[str], None],
+    told_by: Told = NOTHING,
+    doubt: PopulationSd = EXACT,
 ) -> Prepared:
     """Fill gaps, and write layers and pixels."""
     tell("filling gaps")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from vbagg.geo.grid import TILE_ROWS, Grid
 
 Planes = NDArray[np.float32]
 
+CENTRE = "CENTRE"  # tag with the centre of the grid's map, where it is not the grid's middle
 BAND_NUMBERS = 8_000_000  # numbers in memory at once, over all layers
 PACKED = {"compress": "deflate", "predictor": 3, "zlevel": 1}
 
@@ -47,7 +48,8 @@ class Stack:
             if dataset.crs is None or set(dataset.dtypes) != {"float32"}:
                 kinds = ", ".join(sorted(set(dataset.dtypes)))
                 raise ValueError(f"{path} must hold float32 layers in a CRS; it holds {kinds} in {dataset.crs}.")
-            return cls(Path(path), Grid.of(dataset), tuple(map(str, dataset.descriptions)))
+            centre = _centre_told(dataset.tags())
+            return cls(Path(path), replace(Grid.of(dataset), centre=centre), tuple(map(str, dataset.descriptions)))
 
     @classmethod
     def write(
@@ -132,4 +134,14 @@ def _created(path: Path, grid: Grid, names: Sequence[str], packed: bool) -> Any:
         **(PACKED if packed else {}),
     )
     dataset.descriptions = tuple(names)
+    if grid.centre is not None:
+        dataset.update_tags(**{CENTRE: " ".join(map(repr, grid.centre))})
     return dataset
+
+
+def _centre_told(tags: Mapping[str, str]) -> tuple[float, float] | None:
+    """What the tags of a file say of the centre of its grid's map."""
+    if CENTRE not in tags:
+        return None
+    longitude, latitude = map(float, tags[CENTRE].split())
+    return longitude, latitude

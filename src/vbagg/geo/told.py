@@ -40,6 +40,11 @@ class Told:
 NOTHING = Told()
 
 
+def columns_told(told: Told) -> list[str]:
+    """Columns that a table of polygons has with it."""
+    return [name for name, of in ((COMPLETENESS, told.completeness), (RELATIVE_SD, told.sd)) if of is not None]
+
+
 def read_told(values: pd.Series, origin: Origin, labels: Sequence[Any], seen: NDArray[np.bool_], what: str) -> Floats:
     """Shares of all polygons, NaN where there are none, which is allowed where no total is `seen`.
 

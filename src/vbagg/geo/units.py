@@ -76,9 +76,12 @@ def usual_per(exposure: str, per: float) -> float:
 
 
 def units_of(prepared: Any, response: str | None, per: float, likelihood: str | None = None) -> Units:
-    """Units of a response of prepared data, by default the first, in a model with this likelihood."""
+    """Units of a response of prepared data, by default the first, in a model with this likelihood.
+
+    On new ground nothing was observed: prepared data of it have no responses.
+    """
     response = prepared.responses[0] if response is None else response
-    if response not in prepared.responses:
+    if prepared.responses and response not in prepared.responses:
         raise unknown_name("response", response, prepared.responses)
     return Units(response, per, prepared.exposure, likelihood)
 

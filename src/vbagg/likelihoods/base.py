@@ -175,6 +175,10 @@ class Likelihood:
         """Distribution of a new output of each bag whose total follows `total`: noise, and a new bag effect."""
         return mixed_law(self, total, facts, self.logs(learnt))
 
+    def predictive_with_error(self, total: laws.Law, facts: Facts, learnt: Learnt, rho: np.ndarray) -> laws.Law | None:
+        """The same where totals are multiplied by an error of mean one and variance `rho`; None for quadrature."""
+        return None
+
     def simulate(self, T: np.ndarray, facts: Facts, learnt: Learnt, rng: np.random.Generator) -> np.ndarray:
         """Outputs drawn for given totals (s, b)."""
         return draw_outputs(self, T, facts, self.logs(learnt), rng)

@@ -74,6 +74,12 @@ class Poisson(Likelihood):
     def predictive(self, total: laws.Law, facts: Facts, learnt: Learnt) -> laws.Law:  # noqa: D102
         return laws.NegativeBinomialMixture(total, self.effect_spread(learnt))
 
+    def predictive_with_error(  # noqa: D102
+        self, total: laws.Law, facts: Facts, learnt: Learnt, rho: np.ndarray
+    ) -> laws.Law | None:
+        phi = self.effect_spread(learnt)
+        return laws.NegativeBinomialMixture(total, phi + rho + phi * rho)
+
     def simulate(self, T: np.ndarray, facts: Facts, learnt: Learnt, rng: np.random.Generator) -> np.ndarray:  # noqa: D102
         phi = self.effect_spread(learnt)
         return rng.poisson(T * rng.gamma(1 / phi, phi, T.shape) if phi else T).astype(float)

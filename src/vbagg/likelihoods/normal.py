@@ -93,6 +93,12 @@ class Normal(Likelihood):
     def predictive(self, total: laws.Law, facts: Facts, learnt: Learnt) -> laws.Law:  # noqa: D102
         return laws.Normal.from_moments(total.mean, total.std**2 + self._noise(facts, learnt))
 
+    def predictive_with_error(  # noqa: D102
+        self, total: laws.Law, facts: Facts, learnt: Learnt, rho: np.ndarray
+    ) -> laws.Law | None:
+        variance = total.std**2 + rho * (total.mean**2 + total.std**2)
+        return laws.Normal.from_moments(total.mean, variance + self._noise(facts, learnt))
+
     def simulate(self, T: np.ndarray, facts: Facts, learnt: Learnt, rng: np.random.Generator) -> np.ndarray:  # noqa: D102
         return rng.normal(T, np.sqrt(self._noise(facts, learnt)))
 

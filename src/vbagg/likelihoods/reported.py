@@ -104,11 +104,12 @@ class Reported(Wrapped):
     # prediction
 
     def predictive(self, total: laws.Law, facts: Facts, learnt: Learnt) -> laws.Law:  # noqa: D102
-        if EXPOSURE_SPREAD in facts:
-            return mixed_law(self, total, facts, self.logs(learnt))
         c: Any = _share(facts)
         reported = type(total).from_moments(c * total.mean, (c * total.std) ** 2)  # type: ignore[attr-defined]
-        return self.of.predictive(reported, facts, learnt)
+        if EXPOSURE_SPREAD not in facts:
+            return self.of.predictive(reported, facts, learnt)
+        found = self.of.predictive_with_error(reported, facts, learnt, facts[EXPOSURE_SPREAD])
+        return mixed_law(self, total, facts, self.logs(learnt)) if found is None else found
 
     def simulate(self, T: np.ndarray, facts: Facts, learnt: Learnt, rng: np.random.Generator) -> np.ndarray:
         """Outputs for given totals; `E` follows a gamma distribution."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from vbagg.bags import Bags
 from vbagg.effects import BagEffects
 from vbagg.elbo import Spec
 from vbagg.errors import unknown_name
+from vbagg.latent_parts import LatentParts, latent_parts
 from vbagg.laws import Law, Mixture, Summary
 from vbagg.likelihoods.base import Likelihood
 from vbagg.likelihoods.reported import COMPLETENESS, EXPOSURE_SPREAD
@@ -98,6 +99,14 @@ class Fitted:
                 return row_summary(self.spec, self._stacked, mixing, rows, known, levels, thresholds, single)
 
         return RowPosterior(law, self._mixed_draws(draw), summary if compiled_as_a_whole(len(rows)) else None)
+
+    def latent_parts(self, X: Any, place: Sequence[str]) -> LatentParts:
+        """How well what covariates say, and what the place says, is known of individuals."""
+        rows, names = self.frame.rows(X), self.frame.feature_names
+        columns = [names.index(name) for name in place if name in names]
+        weight = np.array([member.weight for member in self.members])
+        with jax.enable_x64(True):
+            return latent_parts(self.spec, self._stacked, weight, rows, columns, self.optimum.single)
 
     def _individuals_of_bags(self, bags: Bags, offset: Any, smooth: bool, risk: bool) -> Posterior:
         plan, outputs = self._plan(bags, offset, all_rows=True), self._outputs(bags, offset)

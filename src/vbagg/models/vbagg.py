@@ -18,6 +18,7 @@ from vbagg.elbo import APPROXIMATIONS
 from vbagg.errors import ConvergenceWarning, unknown_name
 from vbagg.inference import get_inference
 from vbagg.kernels import Kernel, Prior
+from vbagg.latent_parts import LatentParts
 from vbagg.laws import Law
 from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
@@ -190,6 +191,21 @@ class VBAgg(BagModel):
             Fairfield Smith, by which what is unexplained falls with the square root of the size of an area.
         """
         return self._checked().posterior(X, offset, smooth, bag_effect)
+
+    def latent_parts(self, X: Any, place: Sequence[str] = ("x", "y")) -> LatentParts:
+        """How well the latent function is known of new individuals: what covariates say of it, and what the place says.
+
+        Where the standard deviation of what covariates say is larger than for nearly all training individuals, a
+        prediction is an extrapolation.
+
+        Parameters
+        ----------
+        X
+            Features of individuals.
+        place
+            Names of the columns with coordinates.
+        """
+        return self._checked().latent_parts(X, place)
 
     def posterior_bags(self, bags: Bags, offset: Any = None) -> Posterior:
         """Posterior of each bag's expected total."""

@@ -105,11 +105,16 @@ def require_whole(settings: Settings) -> None:
     data, maps = settings.data, settings.maps
     sd = data.population_sd if isinstance(data.population_sd, Path) else None
     one = (data.polygons, data.totals, data.points, data.population, data.spread_by, sd)
-    for path in (*one, *data.covariate, *data.category, *maps.to):
+    require_whole_files((*one, *data.covariate, *data.category, *maps.to))
+
+
+def require_whole_files(paths: Iterable[Path | None]) -> None:
+    """Refuse those of them that are files of objects and are missing or have been changed."""
+    for path in paths:
         if path is not None and content_of(path) is not None and not is_whole(path):
             raise ValueError(
-                f"{path} must be as `vbagg.geo.run` wrote it; it was changed or is missing. It holds an object: call "
-                "`vbagg.geo.run` with that again."
+                f"{path} must be as `vbagg.geo` wrote it; it was changed or is missing. It holds an object: call "
+                "`vbagg.geo.run`, or `predict`, with that again."
             )
 
 

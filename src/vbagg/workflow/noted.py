@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vbagg.workflow.record import plain
-from vbagg.workflow.settings import SECTIONS, Section, Settings
+from vbagg.workflow.settings import Section, Settings, sections_in
 
 
 class NotedSettings:
@@ -21,10 +21,11 @@ class NotedSettings:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._settings, name)
-        if name in SECTIONS:
+        sections = sections_in(self._settings)
+        if name in sections:
             return _NotedSection(name, found, self.read)
         # a method of all settings reads them all
-        for section in SECTIONS:
+        for section in sections:
             getattr(self, section).note_all()
         return found
 

@@ -14,10 +14,11 @@ import vbagg
 from vbagg.doctor.text import fact_lines, verdict
 from vbagg.doctor.words import between
 from vbagg.geo import display, plots
+from vbagg.geo.assumptions import assumed
 from vbagg.geo.bounds import in_words
 from vbagg.geo.files import plural
 from vbagg.geo.observed_totals import MISSING, OBSERVED, STATE, SUPPRESSED, Totals, states_in
-from vbagg.geo.told import COMPLETENESS, RELATIVE_SD
+from vbagg.geo.told import COMPLETENESS, RELATIVE_SD, columns_told
 from vbagg.geo.units import Units, likelihood_of, link_of, usual_per
 from vbagg.report import (
     Code,
@@ -80,7 +81,9 @@ class Page:
     def report(self) -> Report:
         """All of it."""
         maps = self.run.maps(self.response)
-        table = read_polygon_table(maps / "polygons.gpkg", self.prepared.polygons.id, self.prepared.exposure)
+        table = read_polygon_table(
+            maps / "polygons.gpkg", self.prepared.polygons.id, self.prepared.exposure, columns_told(self.prepared.told)
+        )
         with written_by("predict", maps / "rate_mean.tif"):
             frame = display.display_frame(maps / "rate_mean.tif")
         layers = list(self._layers(maps, table, frame))
@@ -186,7 +189,7 @@ class Page:
         return {
             "Polygon": str(row[self.prepared.polygons.id]),
             f"Observed {self.response}": observed,
-            **({"Reported": f"{100 * row[COMPLETENESS]:.3g}%"} if self.prepared.told.completeness else {}),
+            **self._reported_of(row),
             exposure.capitalize(): f"{row[exposure]:,.0f}{self._uncertain(row)}",
             **(rate if state == OBSERVED else {}),
             "Fitted total": _with_interval(row, "fitted", ",.0f"),
@@ -198,9 +201,15 @@ class Page:
         low, high = used[COMPLETENESS].min(), used[COMPLETENESS].max()
         return f"{100 * low:.3g}% to {100 * high:.3g}%"
 
+    def _reported_of(self, row: Any) -> dict[str, str]:
+        """How much of what occurred in a polygon is reported, if that was told."""
+        known = self.prepared.told.completeness is not None and np.isfinite(row[COMPLETENESS])
+        return {"Reported": f"{100 * row[COMPLETENESS]:.3g}%"} if known else {}
+
     def _uncertain(self, row: Any) -> str:
         """How far off the people of a polygon may be."""
-        return "" if self.prepared.told.sd is None else f" (off by {100 * row[RELATIVE_SD]:.3g}%)"
+        known = self.prepared.told.sd is not None and np.isfinite(row[RELATIVE_SD])
+        return f" (off by {100 * row[RELATIVE_SD]:.3g}%)" if known else ""
 
     def _facts_of_effect(self, row: Any) -> dict[str, str]:
         """What is told of a polygon whose total is known, if only within bounds."""
@@ -219,7 +228,7 @@ class Page:
         ends = ("observed_lower", "observed_upper") if any(counts.values()) else ("observed", "observed")
         low, high = (used[end].sum() for end in ends)
         if trials is None:
-            share = used[COMPLETENESS] if self.prepared.told.completeness else 1.0
+            share = used[COMPLETENESS].fillna(1.0) if self.prepared.told.completeness else 1.0
             base = (share * used[exposure])[states != MISSING].sum()
         else:
             base = self.prepared.y(trials)[self.prepared.y(self.response).notna()].sum()
@@ -293,25 +302,6 @@ class Page:
             _parameter_table(model.parameters_),
             Code(settings_text(self.run.settings, self.run.folder.path / SETTINGS)),
         ]
-
-
-def assumed(prepared: Prepared) -> list[str]:
-    """What totals and people were taken for, in a sentence each."""
-    told = prepared.told
-    found = []
-    if told.completeness is not None:
-        found.append(
-            f"Totals were taken for the share {told.completeness!r} of what occurred. Rates, expected counts and "
-            "fitted totals are those of all that occurred; intervals of new counts are of what would be reported."
-        )
-    if told.sd is not None:
-        values = prepared.polygons.frame[told.sd].to_numpy()
-        found.append(
-            f"The people of a polygon were taken to be off by {100 * np.nanmin(values):.3g}% to "
-            f"{100 * np.nanmax(values):.3g}% (a standard deviation). Such errors make rates less certain; expected "
-            "counts are of the people as they are given."
-        )
-    return found
 
 
 def _with_interval(row: Any, name: str, how: str) -> str:

@@ -36,6 +36,8 @@ SHORT = {
     "population": "Population",
     "area": "Area",
     "expected": "Expected by the exposure",
+    "extrapolation": "Extrapolation by covariates",
+    "extrapolation_place": "Extrapolation: the place",
     RATIO: "Rate: with points over without",
 }
 

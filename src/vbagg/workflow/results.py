@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,15 +62,15 @@ def read_findings(folder: Path) -> Findings | None:
         return findings
 
 
-def read_polygon_table(path: Path, id: str, exposure: str) -> gpd.GeoDataFrame:
-    """Polygons with the totals and rates that a model has for them."""
+def read_polygon_table(path: Path, id: str, exposure: str, told: Sequence[str] = ()) -> gpd.GeoDataFrame:
+    """Polygons with the totals and rates that a model has for them, and columns with what was `told` of these."""
     import geopandas as gpd
     import pandas as pd
 
     with written_by("predict", path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of GDAL, about files that it can hardly read
         table = gpd.read_file(path)
-        for name in (id, exposure, *RATES):
+        for name in (id, exposure, *RATES, *told):
             if name not in table or (name != id and not pd.api.types.is_numeric_dtype(table[name])):
                 raise ValueError(f"it must have a column {name!r}, of numbers unless it is the id")
         _require_states(table)

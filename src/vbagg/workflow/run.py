@@ -18,7 +18,7 @@ from vbagg.files import file_names
 from vbagg.workflow.folder import SETTINGS, RunFolder
 from vbagg.workflow.noted import NotedSettings
 from vbagg.workflow.record import plain
-from vbagg.workflow.results import read_findings, read_validation
+from vbagg.workflow.results import read_findings, read_validation, written_by
 from vbagg.workflow.settings import Settings, setting, settings_text, write_settings
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import xarray
 
     from vbagg.doctor import Findings
+    from vbagg.geo.beyond import Beyond
     from vbagg.geo.prepare import Prepared
     from vbagg.models.vbagg import VBAgg
     from vbagg.validate import Validation
@@ -51,6 +52,8 @@ class Run:
     shared: SharedLayout | None = None
     client: Any = None
     """Of a Dask cluster, whose workers prepare, fit, map and validate; None for this process."""
+    source: Run | None = None
+    """The run whose models are used on new ground; None where they are its own."""
 
     def findings(self) -> Findings | None:
         """What the check found, None if it was left out."""
@@ -61,7 +64,7 @@ class Run:
         from vbagg.geo.prepare import Prepared
 
         prepared = Prepared.load(self.folder["prepared"])
-        if prepared.responses != self.settings.data.response:
+        if self.source is None and prepared.responses != self.settings.data.response:
             raise ValueError(
                 f"{self.folder['prepared']} must hold the responses {self.settings.data.response}; it holds "
                 f"{prepared.responses}. Prepare it again: `vbagg prepare --out {self.folder.path}`."
@@ -70,7 +73,8 @@ class Run:
 
     def model(self, response: str | None = None) -> VBAgg:
         """The model of a response, by default the first."""
-        return vbagg.load(self.folder["models"] / f"{self.file_name(response)}.vbagg")
+        folder = (self.source or self).folder
+        return vbagg.load(folder["models"] / f"{self.file_name(response)}.vbagg")
 
     def model_without_points(self, response: str | None = None) -> VBAgg:
         """The same without survey points, of a run that has some."""
@@ -100,6 +104,17 @@ class Run:
         import geopandas as gpd
 
         return gpd.read_file(self.maps(response) / f"{name}.gpkg")
+
+    def beyond(self, response: str | None = None) -> Beyond:
+        """How much of new ground lies beyond what the training data cover: its `sentences()` and its `table()`."""
+        from vbagg.geo.beyond import Beyond
+        from vbagg.geo.ground_maps import SUMMARY
+
+        path = self.maps(response) / SUMMARY
+        if not path.is_file():
+            raise ValueError(f"{self.folder.path} is no new ground; `vbagg.geo.predict` gives such a run.")
+        with written_by("predict", path):
+            return Beyond.from_json(path.read_text(encoding="utf-8"))
 
     def validation(self, response: str | None = None) -> Validation | None:
         """How polygons that were left out are predicted, None if validation was left out."""
@@ -214,6 +229,8 @@ def _foundations(run: Run, stage: Stage) -> dict[str, str]:
     """Digests of the results that a stage rests on; of those that it uses if these are there and up to date."""
     usable = [earlier for earlier in stage.uses if outdated(run, earlier) is None]
     records = {earlier.name: run.folder.record(earlier.name) for earlier in (*stage.after, *usable)}
+    if run.source is not None:
+        records |= {f"{name} of the run": run.source.folder.record(name) for name in ("prepared", "models")}
     return {name: "" if record is None else record.digest for name, record in records.items()}
 
 

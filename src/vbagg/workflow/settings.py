@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
@@ -49,7 +49,10 @@ class Section(BaseModel):
     @classmethod
     def _can_be_written(cls, value: Any) -> Any:
         """Names of files and columns go to the system and into files, which take no other text."""
-        for text in value if isinstance(value, tuple) else (value,):
+        texts = (
+            (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+        )
+        for text in texts:
             if isinstance(text, str | Path) and ("\0" in str(text) or not _is_unicode(str(text))):
                 raise ValueError("text must be valid Unicode without the character NUL")
         return value
@@ -232,6 +235,53 @@ class Settings(Section):
     report: Page = Page()
 
 
+class Ground(Section):
+    """New ground."""
+
+    name: str = Field(
+        default="new", pattern=r"^\w[\w.-]*$", description="Name of the new ground; results go to `elsewhere/NAME`."
+    )
+    covariate: dict[str, Path] = Field(
+        default={},
+        description="New raster for a covariate of the model, NAME=FILE; repeat for several. Others are as in the run.",
+        json_schema_extra={FILES: True},
+    )
+    population: Path | None = _path(description="New raster of people; those of the run otherwise.")
+    population_is: Literal["guess", "counts", "density"] = Field(
+        default="guess", description="Whether the new population raster holds people per cell or per square kilometre."
+    )
+    grid: Path | None = _path(
+        description="Raster whose cells are mapped; those of the run, or of the first new raster, otherwise."
+    )
+    polygons: Path | None = _path(
+        description="Areas that are mapped and summed over; those of the run on its own grid, else every cell."
+    )
+    layer: str | None = Field(default=None, description="Layer of that file, if it has several.")
+    id: str | None = Field(default=None, description="Column that names these areas; row numbers otherwise.")
+
+    @field_validator("covariate", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        """`NAME=FILE`, as the command line has it, by name."""
+        if isinstance(value, Mapping) or not isinstance(value, list | tuple):
+            return value
+        found: dict[str, str] = {}
+        for text in map(str, value):
+            name, mark, file = text.partition("=")
+            if not (name and mark and file):
+                raise ValueError(f"it must be NAME=FILE, such as elevation=new/elevation.tif; got {text!r}")
+            if name in found:
+                raise ValueError(f"{name!r} must be given once")
+            found[name] = file
+        return found
+
+
+class GroundSettings(Settings):
+    """The TOML file of new ground: the settings of the run, and what is new."""
+
+    ground: Ground = Ground()
+
+
 class Place(NamedTuple):
     """Where a word of the command line or of `vbagg.geo.run` stands in the settings."""
 
@@ -239,9 +289,19 @@ class Place(NamedTuple):
     key: str
 
 
-SECTIONS: dict[str, type[Section]] = {
-    name: field.annotation for name, field in Settings.model_fields.items() if isinstance(field.annotation, type)
-}
+def sections_of(kind: type[Settings]) -> dict[str, type[Section]]:
+    """Sections of a TOML file by name."""
+    return {name: field.annotation for name, field in kind.model_fields.items() if isinstance(field.annotation, type)}
+
+
+SECTIONS = sections_of(Settings)
+OPTIONS = sections_of(GroundSettings)
+"""Sections whose fields are options of commands."""
+
+
+def sections_in(settings: Settings) -> dict[str, type[Section]]:
+    """Sections that these settings have."""
+    return {name: section for name, section in OPTIONS.items() if hasattr(settings, name)}
 
 
 WORDS: dict[str, Place] = {
@@ -252,23 +312,26 @@ WORDS: dict[str, Place] = {
 """Every setting by the word that it has outside of its section."""
 
 
-def make_settings(table: Mapping[str, Any], source: str) -> Settings:
+Kind = TypeVar("Kind", bound=Settings)
+
+
+def make_settings(table: Mapping[str, Any], source: str, kind: type[Kind] = Settings) -> Kind:  # type: ignore[assignment]
     """Check a nested table of settings; the first thing wrong becomes one line that names `source` and the key."""
-    _refuse_unknown(table, source)
+    _refuse_unknown(table, source, sections_of(kind))
     try:
-        return Settings.model_validate(dict(table))
+        return kind.model_validate(dict(table))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         raise ValueError(f"{source}: `{key}` is wrong: {first['msg']}; got {first['input']!r}.") from None
 
 
-def combine(base: Settings, given: Mapping[str, Mapping[str, Any]], source: str) -> Settings:
+def combine(base: Kind, given: Mapping[str, Mapping[str, Any]], source: str) -> Kind:
     """Settings with what was given, by section and key, in its place."""
     table = base.model_dump()
     for section, keys in given.items():
         table[section] |= keys
-    return make_settings(table, source)
+    return make_settings(table, source, type(base))
 
 
 def from_words(words: Mapping[str, Any], config: Path | None = None) -> Settings:
@@ -284,7 +347,7 @@ def from_words(words: Mapping[str, Any], config: Path | None = None) -> Settings
     return combine(Settings() if config is None else read_settings(config), given, "options")
 
 
-def read_settings(path: Path) -> Settings:
+def read_settings(path: Path, kind: type[Kind] = Settings) -> Kind:  # type: ignore[assignment]
     """Settings from a TOML file; relative paths count from its folder."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -294,14 +357,14 @@ def read_settings(path: Path) -> Settings:
         raise ValueError(f"{path} cannot be read: {error.strerror}. Name a TOML file with settings.") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a TOML file: {error}.") from None
-    settings = make_settings(table, str(path))
+    settings = make_settings(table, str(path), kind)
     return _with_paths(settings, lambda own: Path(os.path.normpath(path.parent / own)))
 
 
 def setting(settings: Settings, name: str) -> Any:
     """A setting by `section.key`, None if there is none of that name."""
     section, _, key = name.partition(".")
-    known = section in SECTIONS and key in SECTIONS[section].model_fields
+    known = section in OPTIONS and key in OPTIONS[section].model_fields and hasattr(settings, section)
     return getattr(getattr(settings, section), key) if known else None
 
 
@@ -315,7 +378,7 @@ def settings_text(settings: Settings, path: Path) -> str:
     """The complete settings as TOML with a line of help for each key; paths relative to the folder of the file."""
     relative = _with_paths(settings, lambda own: Path(os.path.relpath(own, path.parent)))
     lines = ["# Settings of a vbagg run; `vbagg run --config` repeats it."]
-    for name, section in SECTIONS.items():
+    for name, section in sections_in(settings).items():
         lines += ["", f"# {(section.__doc__ or '').splitlines()[0]}", f"[{name}]"]
         for key, field in section.model_fields.items():
             value = getattr(getattr(relative, name), key)
@@ -324,28 +387,31 @@ def settings_text(settings: Settings, path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _refuse_unknown(table: Mapping[str, Any], source: str) -> None:
+def _refuse_unknown(table: Mapping[str, Any], source: str, sections: Mapping[str, type[Section]]) -> None:
     for name, content in table.items():
-        if name not in SECTIONS:
-            raise ValueError(f"{source}: there is no section [{name}]{did_you_mean(name, SECTIONS)}")
+        if name not in sections:
+            raise ValueError(f"{source}: there is no section [{name}]{did_you_mean(name, sections)}")
         if not isinstance(content, Mapping):
             raise ValueError(f"{source}: [{name}] must be a section; got {content!r}.")
         for key in content:
-            known = SECTIONS[name].model_fields
+            known = sections[name].model_fields
             if key not in known:
                 raise ValueError(f"{source}: section [{name}] has no key `{key}`{did_you_mean(key, known)}")
 
 
-def _with_paths(settings: Settings, change: Callable[[Path], Path]) -> Settings:
+def _with_paths(settings: Kind, change: Callable[[Path], Path]) -> Kind:
     changed = {}
-    for name, section in SECTIONS.items():
+
+    def changed_in(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(change, value))
+        return {name: change(path) for name, path in value.items()} if isinstance(value, dict) else change(value)
+
+    for name, section in sections_in(settings).items():
         own = getattr(settings, name)
         held = {key: getattr(own, key) for key, field in section.model_fields.items() if mark(field, FILES)}
-        updates = {
-            key: tuple(change(path) for path in value) if isinstance(value, tuple) else change(value)
-            for key, value in held.items()
-            if isinstance(value, Path | tuple)
-        }
+        # a number may stand for a file
+        updates = {key: changed_in(value) for key, value in held.items() if isinstance(value, Path | tuple | dict)}
         changed[name] = own.model_copy(update=updates)
     return settings.model_copy(update=changed)
 
@@ -355,6 +421,8 @@ def _toml(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml(name)} = {_toml(item)}" for name, item in value.items()) + "}"
     if isinstance(value, int | float):
         return repr(value)
     return json.dumps(value.as_posix() if isinstance(value, Path) else value, ensure_ascii=False)

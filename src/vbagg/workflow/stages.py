@@ -210,7 +210,7 @@ def _map(run: Run, folder: Path) -> None:
         keep = run.folder.kept(MAPS.name) / run.file_name(response) if len(prepared.pieces.all) > 1 else None
         shared: dict[str, Any] = {"keep": keep, "client": run.client}
         shown: dict[str, Any] = {"level": options.level, "quantiles": options.quantile, "threshold": options.threshold}
-        told = _shares(run, f"{response}: maps")
+        told = shares_of_maps(run, f"{response}: maps")
         run.tell(f"{response}: maps")
         if keep is not None:
             asked: dict[str, Any] = {"response": response, "per": per, "trials": trials}
@@ -253,7 +253,7 @@ def _map_without_points(run: Run, prepared: Prepared, response: str, own: Path) 
         response=response,
         level=options.level,
         per=usual_per(prepared.exposure, options.per),
-        progress=_shares(run, what),
+        progress=shares_of_maps(run, what),
         client=run.client,
     )
     change = write_ratio(own, own / WITHOUT_POINTS, prepared.exposure, "rate with survey points, over that without")
@@ -346,7 +346,7 @@ def _by_fold(run: Run, response: str) -> Callable[[dict[str, Any]], None]:
     return report
 
 
-def _shares(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
+def shares_of_maps(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
     """Turn entries with `pieces`, or `rows`, and `of` into shares of a stage, most of which is for pieces."""
 
     def report(entry: dict[str, Any]) -> None:

@@ -1,0 +1,175 @@
+"""The page of new ground: its maps, and how far they can be believed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import vbagg
+from vbagg.geo import display, plots
+from vbagg.geo.ground_cells import BEYOND, PLACE
+from vbagg.geo.ground_maps import is_every_cell
+from vbagg.report import Code, Districts, Figure, Finding, MadeWith, MapLayer, Report, Section, Table, write_report
+from vbagg.workflow import pictures
+from vbagg.workflow.folder import SETTINGS
+from vbagg.workflow.page import CITATION, NOUNS
+from vbagg.workflow.results import read_map, written_by
+from vbagg.workflow.run import Run
+from vbagg.workflow.settings import settings_text
+
+if TYPE_CHECKING:
+    import geopandas as gpd
+
+    from vbagg.geo.beyond import Beyond
+    from vbagg.geo.prepared import Prepared
+
+DRAWN = ("rate_mean", "rate_interval_width", BEYOND, PLACE)
+NEEDED = ("covered", "rate", "rate_lower", "rate_upper")
+
+
+def write_ground_pages(run: Run, folder: Path) -> None:
+    """Write one page per response."""
+    assert run.source is not None
+    prepared, responses = run.prepared(), run.source.prepared().responses
+    for response in responses:
+        run.tell(f"{response}: page")
+        name = "report.html" if len(responses) == 1 else f"report_{run.file_name(response)}.html"
+        write_report(folder / name, GroundPage(run, prepared, response, folder).report())
+
+
+@dataclass(frozen=True, eq=False)
+class GroundPage:
+    """One response's page."""
+
+    run: Run
+    prepared: Prepared
+    response: str
+    folder: Path
+
+    def report(self) -> Report:
+        """All of it."""
+        maps, beyond, table = self.run.maps(self.response), self.run.beyond(self.response), self._polygons()
+        with written_by("predict", maps / "rate_mean.tif"):
+            frame = display.display_frame(maps / "rate_mean.tif")
+        name: str = self.run.settings.ground.name  # type: ignore[attr-defined]
+        layers = list(self._layers(maps, frame))
+        return Report(
+            title=f"{self.response[:1].upper() + self.response[1:]}: rates on new ground, {name}",
+            subtitle=f"{beyond.cells:,} cells, predicted by a model that was fitted elsewhere or for another time",
+            summary=list(self._summary(beyond, table)),
+            layers=layers,
+            bounds=frame.bounds,
+            districts=None if table is None else self._districts(table, frame),
+            sections=list(self._sections(maps, beyond)),
+            citation=CITATION.format(version=vbagg.__version__),
+            made_with=MadeWith(vbagg.__version__, time.strftime("%Y-%m-%d"), self.run.command),
+            compare=next((layer.name for layer in layers if layer.name in (BEYOND, PLACE)), None),
+        )
+
+    def _polygons(self) -> gpd.GeoDataFrame | None:
+        """The table of polygons, if any were named."""
+        import geopandas as gpd
+
+        if is_every_cell(self.prepared):
+            return None
+        path = self.run.maps(self.response) / "polygons.gpkg"
+        with written_by("predict", path):
+            table = gpd.read_file(path)
+            for name in (self.prepared.polygons.id, self.prepared.exposure, *NEEDED):
+                if name not in table:
+                    raise ValueError(f"it must have a column {name!r}")
+        return table
+
+    def _summary(self, beyond: Beyond, table: gpd.GeoDataFrame | None) -> Iterator[tuple[str, str]]:
+        yield NOUNS[beyond.exposure], f"{beyond.weight:,.0f}"
+        if table is not None:
+            yield "Polygons", f"{len(table):,}"
+        if table is not None and "total" in table:
+            yield f"Expected {self.response}", f"{np.nansum(table['total']):,.0f}"
+        for what, cells in (("Cells beyond the training data", beyond.marked), ("Places unknown", beyond.far)):
+            if cells is not None:
+                yield what, f"{100 * cells / beyond.cells:.3g}%"
+
+    def _layers(self, maps: Path, frame: display.Frame) -> Iterator[MapLayer]:
+        level = self.run.settings.maps.level
+        ends = [f"rate_q{q:.6g}" for q in ((1 - level) / 2, (1 + level) / 2)]
+        files = {path.stem: path for path in self.run.map_files(self.response)}
+        for name in sorted(files, key=lambda name: (name != "rate_mean", name not in (BEYOND, PLACE))):
+            values, tags = read_map(files[name], frame)
+            label, look = pictures.layer_look(name, values)
+            if name == "rate_mean":
+                label, look = "Rate: mean", {"log": pictures.wants_log(values), "lower": ends[0], "upper": ends[1]}
+                look["interval"] = f"{100 * level:g}% interval"
+            yield MapLayer(name, label, tags.get("units", ""), values, description=tags.get("title", ""), **look)
+
+    def _districts(self, table: gpd.GeoDataFrame, frame: display.Frame) -> Districts:
+        return Districts(display.outlines(table, frame), [self._facts(row) for _, row in table.iterrows()])
+
+    def _facts(self, row: Any) -> dict[str, str]:
+        exposure = self.prepared.exposure
+        facts = {"Polygon": str(row[self.prepared.polygons.id]), NOUNS[exposure]: f"{row[exposure]:,.0f}"}
+        for what, name, digits in ((f"Expected {self.response}", "total", ",.0f"), ("Rate", "rate", ".3g")):
+            if name in row:
+                low, high = row[f"{name}_lower"], row[f"{name}_upper"]
+                facts[what] = f"{row[name]:{digits}} ({low:{digits}} to {high:{digits}})"
+        if "extrapolated" in row and np.isfinite(row["extrapolated"]):
+            facts["Extrapolated"] = f"{100 * row['extrapolated']:.3g}%"
+        return facts
+
+    def _sections(self, maps: Path, beyond: Beyond) -> Iterator[Section]:
+        drawn = self._figures(maps)
+        warned = [Finding("warning" if beyond.marked or beyond.far else "advice", text) for text in beyond.sentences()]
+        about = (
+            "Cells are new individuals: intervals hold what is unknown of each of them, and of the place where no"
+            " training data are near. They are those of the model: where covariates lie beyond the training data,"
+            " nothing has shown that it holds there."
+        )
+        trust: list[Any] = [
+            about,
+            *warned,
+            *(drawn[name] for name in (BEYOND, PLACE) if name in drawn),
+            *_table(beyond),
+        ]
+        yield Section("How far to trust it", "trust", trust)
+        yield Section("Estimates", "estimates", [drawn[name] for name in DRAWN[:2] if name in drawn])
+        yield Section("Data", "data", [Finding("advice", note) for note in self.prepared.notes])
+        text = settings_text(self.run.settings, self.run.folder.path / SETTINGS)
+        yield Section("Settings", "settings", [Code(text)])
+
+    def _figures(self, maps: Path) -> dict[str, Figure]:
+        into = self.folder / "plots" / self.run.file_name(self.response)
+        into.mkdir(parents=True)
+        polygons = None if is_every_cell(self.prepared) else self.prepared.polygons
+        drawn = {}
+        for name in DRAWN:
+            raster = maps / f"{name}.tif"
+            if raster.is_file():
+                picture = plots.read_picture(raster)
+                log = pictures.wants_log(picture.values)
+                path = plots.plot_map(raster, into / f"{name}.png", polygons=polygons, log=log)
+                title = picture.tags["title"]
+                drawn[name] = Figure(path, f"{title[:1].upper()}{title[1:]}.", name)
+        return drawn
+
+
+def _table(beyond: Beyond) -> list[Table]:
+    """Covariates beside their ranges in the training data."""
+    if not beyond.covariates:
+        return []
+    rows = [
+        [name, *one.trained, *one.new, 100 * one.outside, None if one.marks is None else 100 * one.marks]
+        for name, one in ((name, beyond.covariates[name]) for name in beyond.table()["covariate"])
+    ]
+    return [
+        Table(
+            ["covariate", "trained from", "to", "new from", "to", "% of cells outside", "% of marks"],
+            rows,
+            "Values between which 99% of the training data lie, those of the new ground, and the share of the marked"
+            " cells that each covariate marks most. Combinations of covariates mark the rest.",
+        )
+    ]
