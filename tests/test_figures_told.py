@@ -121,3 +121,21 @@ def malaria() -> list[str]:
 def test_figures_are_those_of_the_results(told):
     for text in told():
         assert text in README
+
+
+def test_the_figures_of_the_page_on_survey_points_are_those_of_the_file():
+    page = (ROOT / "docs" / "survey-points.md").read_text()
+    rows = pd.json_normalize(results("points")["rows"])
+    means = rows.groupby(["case", "way"]).mean(numeric_only=True)
+    groups = {"all": ("all", "surveyed", "nearest", "farthest"), "gaps": ("all", "unreported")}
+    for (case, way), own in means.iterrows():
+        cells = [
+            f"{own[f'{group}.error']:.1f} / {100 * own[f'{group}.coverage']:.0f}% / {own[f'{group}.interval_score']:.0f}"
+            for group in groups[case]
+        ]
+        assert f"| {' | '.join(cells)} |" in page, (case, way)
+    slopes = rows[rows["way"] == "learnt"]["learnt"].map(lambda learnt: learnt[0]["slope"])
+    assert f"from {slopes.min():.2f} to {slopes.max():.2f} (truth 1)" in page
+    binomial = rows[(rows["way"] == "binomial") & (rows["case"] == "all")]["learnt"]
+    intercept = binomial.map(lambda learnt: learnt[0]["intercept"]).mean()
+    assert f"{intercept:.2f} on average (truth -1.73)" in page

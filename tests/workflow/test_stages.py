@@ -20,7 +20,7 @@ def test_finished_folds_are_kept_inside_the_folder_of_the_stage(tmp_path, monkey
         return SimpleNamespace(notes=())
 
     nothing = {name: lambda *arguments: None for name in ("bags", "y", "upper")}
-    prepared = SimpleNamespace(responses=(response,), exposure="population", **nothing)
+    prepared = SimpleNamespace(responses=(response,), exposure="population", points=None, reporting=dict, **nothing)
     monkeypatch.setattr(Run, "prepared", lambda run: prepared)
     monkeypatch.setattr("vbagg.validate.cross_validate", validated)
     monkeypatch.setattr(stages, "_folds", lambda *arguments: None)

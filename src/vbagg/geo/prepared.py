@@ -218,9 +218,10 @@ class Prepared:
             frame = _read_polygons(require_kind(path / POLYGONS), about)
             polygons = Polygons(frame, about.id, about.path, about.notes, uppers=about.uppers)
             told = Told(said.told.completeness, said.told.sd)
+            polygons = require_polygons(polygons, said.responses, said.exposure, about.gaps, told)
             stack = require_layers(Stack.open(require_kind(path / STACK)), said.covariates, said.exposure)
             return cls(
-                polygons=require_polygons(polygons, said.responses, said.exposure, about.gaps, told),
+                polygons=polygons,
                 stack=stack,
                 table=require_columns(require_kind(path / PIXELS), said.covariates),
                 covariates=said.covariates,
