@@ -130,7 +130,8 @@ def test_the_figures_of_the_page_on_survey_points_are_those_of_the_file():
     groups = {"all": ("all", "surveyed", "nearest", "farthest"), "gaps": ("all", "unreported")}
     for (case, way), own in means.iterrows():
         cells = [
-            f"{own[f'{group}.error']:.1f} / {100 * own[f'{group}.coverage']:.0f}% / {own[f'{group}.interval_score']:.0f}"
+            f"{own[f'{group}.error']:.1f} / {100 * own[f'{group}.coverage']:.0f}%"
+            f" / {own[f'{group}.interval_score']:.0f}"
             for group in groups[case]
         ]
         assert f"| {' | '.join(cells)} |" in page, (case, way)
