@@ -219,7 +219,7 @@ def test_the_page_works_from_beginning_to_end(capsys):
     for text in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         exec(text, names)
     correlation, score = map(float, capsys.readouterr().out.split())
-    assert correlation > 0.9
+    assert correlation > np.corrcoef(names["y"], names["data"].y)[0, 1] + 0.03  # than without a model
     assert -10 < score < 0
     assert set(names["model"]._fitted.observed.facts) == {"completeness", "exposure_spread"}
 
