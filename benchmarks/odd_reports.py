@@ -4,8 +4,8 @@
 
 Districts of 3 to 11 places; the log rate is a smooth function of the place, counts are Poisson times a gamma effect
 of each district, as the model assumes. `few` and `many` counts differ by a factor of twelve, effects by their variance.
-With faults, one district in twenty reports five times its count, and one in sixty a tenth. Fits are those of the
-defaults of `VBAgg`, with 20 landmarks (40 for 200 districts). Of each setting and way of looking:
+With faults, one district in twenty reports five times its count, and one in sixty a tenth. Fits have the
+defaults of `VBAgg`. Of each setting and way of looking:
 
 - `found`: share of the faults that stand out; `high` and `low` alone too
 - `false`: share of those that stand out that are no faults, 0 where none does, averaged over simulations: at most 10%
@@ -86,7 +86,7 @@ def plain(tails: Tails) -> np.ndarray:
 def row(seed: int, n: int, counts: str, phi: float, faults: bool) -> dict[str, Any]:
     """One simulation."""
     bags, y, effect, fault = simulated(seed, n, counts, phi, faults)
-    model = vbagg.VBAgg("negative_binomial", landmarks=20 if n < 100 else 40)
+    model = vbagg.VBAgg("negative_binomial")
     with timed() as clock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(bags, y)

@@ -129,10 +129,11 @@ def test_the_figures_of_the_page_on_survey_points_are_those_of_the_file():
     means = rows.groupby(["case", "way"]).mean(numeric_only=True)
     groups = {"all": ("all", "surveyed", "nearest", "farthest"), "gaps": ("all", "unreported")}
     for (case, way), own in means.iterrows():
-        scores = [
-            [own[f"{group}.{name}"] for name in ("error", "coverage", "interval_score")] for group in groups[case]
+        cells = [
+            f"{own[f'{group}.error']:.1f} / {100 * own[f'{group}.coverage']:.0f}%"
+            f" / {own[f'{group}.interval_score']:.0f}"
+            for group in groups[case]
         ]
-        cells = [f"{error:.1f} / {100 * held:.0f}% / {score:.0f}" for error, held, score in scores]
         assert f"| {' | '.join(cells)} |" in page, (case, way)
     slopes = rows[rows["way"] == "learnt"]["learnt"].map(lambda learnt: learnt[0]["slope"])
     assert f"from {slopes.min():.2f} to {slopes.max():.2f} (truth 1)" in page

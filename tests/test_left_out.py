@@ -120,7 +120,7 @@ def test_it_is_what_a_fit_without_the_bag_gives(x64, kind, likelihood, link, off
     error, before = (found.eta[ASKED] - refitted[0]) / sd, (with_it[0] - refitted[0]) / sd
     assert np.abs(before).max() > 0.4  # outputs do pull
     # a far outlier moves where the others are linear, too
-    assert (np.abs(error) < off * (0.25 + np.abs(before))).all()
+    assert (np.abs(error) < off * (0.75 + np.abs(before))).all()
     np.testing.assert_allclose(found.kappa[ASKED], refitted[1], rtol=wide)
     taken_out, left = (np.abs(np.log(kappa / refitted[1])).mean() for kappa in (with_it[1], found.kappa[ASKED]))
     assert taken_out > 0.05

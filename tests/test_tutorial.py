@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import clinics
 import counted_districts as counted
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ POINTS = ROOT / "docs" / "survey-points.md"
 REPORTS = ROOT / "docs" / "incomplete-reports-and-uncertain-people.md"
 ODD = ROOT / "docs" / "odd-reports.md"
 GROUND = ROOT / "docs" / "new-ground.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, ODD, POINTS, GROUND]
+CATCHMENTS = ROOT / "docs" / "catchments.md"
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, ODD, POINTS, GROUND, CATCHMENTS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -155,6 +157,21 @@ def test_the_page_on_survey_points_works(tmp_path, monkeypatch):
     assert names["findings"].facts["points"]["number"] == len(names["prepared"].points) == 7
     assert names["model"].observations_[0].likelihood == "binomial"
     assert names["found"].models == ("with", "without")
+
+
+def test_the_page_on_catchments_works(tmp_path, monkeypatch):
+    clinics.write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name, *arguments in commands(CATCHMENTS):
+        assert main([name, *arguments]) == 0, (name, arguments)
+    by_shares = Prepared.load(tmp_path / "by-shares" / "prepared")
+    assert by_shares.y().to_dict() == dict(zip(clinics.NAMES, clinics.SICK, strict=True))
+    (block,) = [code for language, code in BLOCK.findall(CATCHMENTS.read_text()) if language == "python"]
+    names: dict = {}
+    exec(block, names)
+    by_travel = Prepared.load(tmp_path / "by-travel" / "prepared")
+    np.testing.assert_allclose(names["people"], by_travel.polygons.frame["population"])
+    np.testing.assert_allclose(names["bags"].totals(), names["people"])
 
 
 @pytest.mark.slow

@@ -231,3 +231,18 @@ def test_other_units_are_suspected(run, trained, tmp_path):
     (text,) = suspicions(prepare_ground(run, {"height": feet}, missing="drop", folder=tmp_path / "feet"), trained)
     assert text.startswith("height: new values are about")
     assert text.endswith("Are they in other units?")
+
+
+def test_totals_that_no_number_can_hold_are_told(run, trained, tmp_path):
+    """A slope in a covariate that is in quite other units leads to rates beyond all numbers."""
+    search = vbagg.Newton(max_iterations=2, starts=1)
+    options = {"landmarks": 4, "inference": search, "hyper": "point"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", vbagg.errors.ConvergenceWarning)
+        model = vbagg.VBAgg("poisson", kernel=vbagg.kernels.Linear(("height",)), **options)
+        model.fit(run.bags(), run.y("cases"))
+    ground = ground_of(run, tmp_path, lambda values: 1e5 * values)
+    contents = contents_of(model, ground, "cases", LEVEL, (), None, PER)
+    with pytest.raises(ValueError, match=r"must be finite.*are they in the same units"):
+        write_ground(model, ground, trained, tmp_path / "maps", contents)
+    assert not (tmp_path / "maps").exists()

@@ -128,3 +128,23 @@ def test_the_edges_of_a_grid_are_those_of_its_first_cells():
     table = surveys(lon=[400_000.0, 400_040.0, 400_000.0, *[400_035.0] * 4], lat=[9_800_050.0] * 2 + [9_800_000.0] * 5)
     table.loc[3:, "lat"] = [9_800_050.0, 9_800_040.0, 9_800_001.0, 9_800_051.0]
     assert read_places(table, crs="EPSG:32736").on(grid).tolist() == [0, OFF, OFF, 3, 7, 19, OFF]
+
+
+def test_rows_that_must_have_a_place(tmp_path):
+    """Facilities: other columns as a frame, coordinates on the map of a raster, and no row without them."""
+    table = pd.DataFrame({"lon": [31.5, 30.25], "lat": [-2.0, 1.5], "beds": [12, 7], "name": ["a", "b"]})
+    points = gpd.GeoDataFrame(
+        table[["beds", "name"]], geometry=gpd.points_from_xy(table["lon"], table["lat"]), crs=4326
+    ).to_crs(32636)
+    points.to_file(tmp_path / "two.gpkg", layer="clinics")
+    points.to_file(tmp_path / "two.gpkg", layer="others")
+    for places in (read_places(table, "lon,lat"), read_places(tmp_path / "two.gpkg", layer="clinics")):
+        assert places.require_all() is places
+        assert places.frame.columns.tolist() == ["beds", "name"]
+        assert places.frame["beds"].tolist() == [12, 7]
+        np.testing.assert_allclose(places.on_map("EPSG:4326"), table[["lon", "lat"]], rtol=0, atol=1e-9)
+    with pytest.raises(ValueError, match="several layers"):
+        read_places(tmp_path / "two.gpkg")
+    gone = read_places(table.assign(lat=[-2.0, None]), "lon,lat", called="facilities")
+    with pytest.raises(ValueError, match=r"facilities must say of every row where it is; row 2 has no coordinates"):
+        gone.require_all()

@@ -109,7 +109,7 @@ def test_what_is_refused_before_rasters_are_read(tmp_path, monkeypatch, changes,
 
 
 def test_words_without_points_are_refused():
-    for word in ("at", "response", "trials", "people", "crs", "sheet"):
+    for word in ("response", "trials", "people", "crs", "sheet"):
         with pytest.raises(ValueError, match="goes with points; none were named"):
             surveyed_by(None, **{word: "x"})
     assert surveyed_by(None) is None

@@ -1,5 +1,6 @@
 """Models that are told how much of outputs is reported, and how far off weights may be."""
 
+import json
 import re
 from pathlib import Path
 
@@ -221,6 +222,16 @@ def test_the_page_works_from_beginning_to_end(capsys):
     assert correlation > 0.9
     assert -10 < score < 0
     assert set(names["model"]._fitted.observed.facts) == {"completeness", "exposure_spread"}
+
+
+def test_figures_of_the_page_are_those_of_the_study():
+    root = Path(__file__).parents[2]
+    rows = json.loads((root / "benchmarks" / "results" / "uncertain_people.json").read_text())["rows"]
+    table = pd.json_normalize(rows).groupby(["case", "way"])[["cells.error", "cells.coverage", "new.crps"]].mean()
+    page = (root / "docs" / "incomplete-reports-and-uncertain-people.md").read_text()
+    assert page.count("% |\n") == len(table) == 9
+    for error, coverage, crps in table.to_numpy():
+        assert re.search(rf"\| {error:.1f} \| {100 * coverage:.0f}% \| \d+ \| [\d.]+, \d+% \| {crps:.1f}, ", page)
 
 
 def test_one_number_stands_for_all_bags():

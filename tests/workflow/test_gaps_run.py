@@ -185,3 +185,34 @@ def test_another_meaning_of_the_mark_makes_the_stages_anew(finished):
     reason = 'data.suppressed was ["1-4"] and is ["1-9"] now'
     assert outdated(Run(other, finished.folder), PREPARED) == reason
     assert outdated(Run(other, finished.folder), MODELS) == f"prepared: {reason}"
+
+
+def test_effects_are_of_polygons_whose_totals_are_known_if_only_within_bounds(finished):
+    table = finished.to_geopandas().set_index("name")
+    assert (
+        table.loc[MISSING, ["effect", "effect_lower", "effect_upper", "effect_above", "chance"]].isna().all(axis=None)
+    )
+    assert table.loc[COUNTED + SUPPRESSED, ["effect", "effect_above", "chance"]].notna().all(axis=None)
+    assert table["from_others"].notna().all()
+    assert not table.loc[MISSING, "stands_out"].any()
+    assert (table["effect_lower"] < table["effect"]).loc[COUNTED].all()
+    # what is expected of a count without its own is as wide as that of a new one
+    wide = table["from_others_upper"] - table["from_others_lower"]
+    assert (wide[MISSING] == (table["predicted_upper"] - table["predicted_lower"])[MISSING]).all()
+
+
+def test_log_and_command_tell_of_odd_totals(finished, capsys):
+    log = (finished.folder.path / "run.log").read_text()
+    assert "maps: cases: none of 10 totals stands out from what the other polygons say" in log
+    assert main(["predict", "--out", str(finished.folder.path)]) == 0
+    assert "cases: none of 10 totals stands out" in capsys.readouterr().out
+
+
+def test_the_report_tells_of_odd_totals(finished):
+    (page,) = finished.pages()
+    text = page.read_text()
+    assert "None of 10 totals stands out." in text
+    assert "Official totals add up to" in text
+    assert "Cells of the map of matched counts add up to the official totals." in text
+    assert "Totals against what is expected" in text
+    assert (finished.folder["report"] / "plots" / "cases" / "effects.png").exists()

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from vbagg.geo.told import NOTHING, Told
 from vbagg.workflow.folder import RunFolder
 from vbagg.workflow.page import Page
 from vbagg.workflow.run import Run
@@ -22,7 +23,9 @@ def test_totals_that_are_not_known_are_told(tmp_path):
         population=[1000.0, 3000.0, 500.0],
     )
     run = Run(from_words({"response": "cases"}), RunFolder(tmp_path))
-    found = dict(Page(run, SimpleNamespace(exposure="population"), "cases", tmp_path, None)._summary(gaps))
+    found = dict(
+        Page(run, SimpleNamespace(exposure="population", told=NOTHING), "cases", tmp_path, None)._summary(gaps)
+    )
     assert found == {
         "Cases": "between 80 and 90",
         "Polygons whose total is missing": "1",
@@ -45,7 +48,7 @@ def test_totals_that_are_not_known_are_told(tmp_path):
 )
 def test_what_is_said_of_a_polygon(tmp_path, known, told):
     run = Run(from_words({"response": "cases"}), RunFolder(tmp_path))
-    prepared = SimpleNamespace(exposure="population", polygons=SimpleNamespace(id="name"))
+    prepared = SimpleNamespace(exposure="population", told=NOTHING, polygons=SimpleNamespace(id="name"))
     nothing = dict.fromkeys(["observed", "observed_rate", "effect"], float("nan"))
     row = {"name": "a", "population": 1000.0, "fitted": 28.0, "fitted_lower": 20.0, "fitted_upper": 41.0}
     facts = Page(run, prepared, "cases", tmp_path, None)._facts(pd.Series(row | nothing | known))
@@ -82,9 +85,26 @@ def test_what_is_said_of_the_effect_of_a_polygon(tmp_path, odd, model, told):
 def test_totals_and_rates_of_the_summary_are_of_the_same_polygons(tmp_path, words, rate):
     """Those that lie off the grid are in neither."""
     columns = {"cases": POLYGONS["observed"][:2], "tested": TESTED}
-    prepared = SimpleNamespace(exposure="population", y=lambda name: columns[name])
+    prepared = SimpleNamespace(exposure="population", told=NOTHING, y=lambda name: columns[name])
     run = Run(from_words({"response": "cases", **words}), RunFolder(tmp_path))
     found = dict(Page(run, prepared, "cases", tmp_path, None)._summary(POLYGONS))
     assert found["Cases"] == "80"
     assert found["People"] == "4,000"
     assert rate in found.items()
+
+
+def test_what_was_told_of_reports_and_people_is_shown(tmp_path):
+    prepared = SimpleNamespace(exposure="population", told=Told("share", "off"), polygons=SimpleNamespace(id="name"))
+    page = Page(Run(from_words({"response": "cases"}), RunFolder(tmp_path)), prepared, "cases", tmp_path, None)
+    known = POLYGONS.assign(completeness=[0.5, 0.8, float("nan")], population_relative_sd=[0.1, 0.25, 0.1])
+    found = dict(page._summary(known))
+    assert found["Of all that occurred, reported"] == "50% to 80%"
+    assert found["Rate per 1000 people"] == f"{1000 * 80 / (0.5 * 1000 + 0.8 * 3000):.3g}"
+    fitted = {"observed_rate": 20.8, "fitted": 62.0, "fitted_lower": 50.0, "fitted_upper": 70.0}
+    rows = known.assign(name=known.index, **fitted)
+    facts = page._facts(rows.loc["b"])
+    assert (facts["Reported"], facts["Population"]) == ("80%", "3,000 (off by 25%)")
+    assert "Reported" not in page._facts(rows.loc["off"])
+    prepared.told = Told(None, None)
+    assert "Reported" not in page._facts(rows.loc["b"])
+    assert page._facts(rows.loc["b"])["Population"] == "3,000"

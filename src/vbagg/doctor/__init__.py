@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from vbagg.doctor.catchments import check_catchments
 from vbagg.doctor.cost import check_size, expected_cost
 from vbagg.doctor.facts import facts_of, polygon_facts
 from vbagg.doctor.findings import Finding, Findings, Gathered
@@ -16,7 +17,7 @@ from vbagg.doctor.people import check_people
 from vbagg.doctor.places import check_places, check_polygons
 from vbagg.doctor.plans import check_folds, check_other_polygons
 from vbagg.doctor.points import check_points, check_use, lie_on, read_surveys
-from vbagg.doctor.reading import read_inputs
+from vbagg.doctor.reading import read_inputs, seldom
 from vbagg.doctor.told import check_told, check_told_of_model
 from vbagg.doctor.totals import check_responses
 from vbagg.geo.bands import kept_open
@@ -68,7 +69,7 @@ def examine(
         check_model(model, data.negative, found)
     if maps is not None:
         check_wanted(maps, data.negative, found)
-    inputs = read_inputs(data, found)
+    inputs = read_inputs(data, found, seldom(announce, tell))
     polygons, surveys = inputs.polygons, read_surveys(data, found)
     if model is not None and surveys is not None:
         check_use(surveys, model, inputs.exposure.kind, found)
@@ -94,6 +95,7 @@ def examine(
         if laid is None:
             return found.findings(facts), None
         check_places(laid, found)
+        facts |= check_catchments(laid, found)
         check_people(laid, found)
         check_told(laid, inputs.doubt, found)
         check_layers(laid, data.missing, found)

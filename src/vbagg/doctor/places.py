@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from vbagg.doctor.findings import Gathered, Level
 from vbagg.doctor.overlaid import Overlaid
 from vbagg.doctor.words import held, most, number, plain_labels
+from vbagg.geo.area_shares import NO_SHARE
 from vbagg.geo.files import percent, some
 from vbagg.geo.joining import NO_ROW
 from vbagg.geo.overlay import shares_inside
@@ -40,6 +41,8 @@ def check_polygons(polygons: Polygons, responses: Sequence[str], exposure: str, 
             found.add("warning", "invalid-geometry", text, polygons.file)
         elif NO_ROW in note:
             found.add("warning", "no-row", note, polygons.file)
+        elif NO_SHARE in note:
+            found.add("warning", "no-share", note, polygons.file)
         else:
             found.add("advice", "assumed", note, polygons.file)
     if n < 2:
@@ -52,12 +55,15 @@ def check_polygons(polygons: Polygons, responses: Sequence[str], exposure: str, 
             f"learnt from fewer than {FEW} totals; expect wide intervals, and use few covariates or smaller polygons."
         )
         found.add("warning", "few-polygons", text, polygons.file)
-    _check_overlaps(polygons, found)
+    if polygons.catchments is None:
+        _check_overlaps(polygons, found)
 
 
 def check_places(laid: Overlaid, found: Gathered) -> None:
-    """Look at polygons on the grid."""
+    """Look at polygons on the grid; what there is to say of catchments is said elsewhere."""
     polygons, labels = laid.polygons, laid.labels
+    if polygons.catchments is not None:
+        return
     inside = shares_inside(polygons, laid.grid, laid.layout.covered)
     reached = laid.layout.pixels > 0
     if not reached.all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,11 +15,12 @@ import shapely
 from vbagg.doctor.findings import OF_BAD_INPUT, Gathered
 from vbagg.doctor.words import number
 from vbagg.geo.bounds import marks_of
+from vbagg.geo.catchment_words import CatchmentWords
 from vbagg.geo.covariates import Covariate, clash, open_covariates, open_one
 from vbagg.geo.exposure import BY_AREA, Exposure, exposure_of
 from vbagg.geo.files import some
 from vbagg.geo.joining import joined_by
-from vbagg.geo.layout import SD_FILE
+from vbagg.geo.layout import SD_FILE, Tell
 from vbagg.geo.people_errors import EXACT, PopulationSd, population_sd_of
 from vbagg.geo.polygon_rows import PolygonRows, read_own_rows
 from vbagg.geo.polygons import ROW_NUMBER, Polygons, checked, flaws, free_name
@@ -27,6 +29,10 @@ from vbagg.geo.told import NOTHING, Told
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Data
+
+
+PATIENCE = 20.0
+"""Seconds between announcements of what reading has come to."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +77,16 @@ class Inputs:
         return [*([first] if first else []), *(covariate.layer for covariate in self.covariates)]
 
 
-def read_inputs(data: Data, found: Gathered) -> Inputs:
+def read_inputs(data: Data, found: Gathered, tell: Tell = lambda text: None) -> Inputs:
     """Open every file that the settings name."""
-    words = data.population, data.population_column, data.exposure_column, data.spread_by
-    exposure = found.attempt("exposure", "settings", lambda: exposure_of(*words)) or BY_AREA
-    polygons, responses, exposure, told = _polygons(data, exposure, found)
+    weighed = data.population, data.population_column, data.exposure_column, data.spread_by
+    exposure = found.attempt("exposure", "settings", lambda: exposure_of(*weighed)) or BY_AREA
+    words = CatchmentWords.of(data)
+    if not words.are_given:
+        polygons, responses, exposure, told = _polygons(data, exposure, found)
+    else:
+        responses, told = data.response, Told(data.completeness_column, data.population_sd_column)
+        polygons = _catchments(data, words, exposure, told, found, tell)
     people = lit = None
     if data.population is not None:
         people = found.attempt("population-file", _name(data.population), partial(open_one, data.population))
@@ -95,10 +106,45 @@ Sound = tuple[Polygons | None, tuple[str, ...], Exposure, Told]
 """Polygons, their columns with totals, what cells are weighted by, and columns on reports, as far as can be read."""
 
 
-def _polygons(data: Data, exposure: Exposure, found: Gathered) -> Sound:
+def _catchments(
+    data: Data, words: CatchmentWords, exposure: Exposure, told: Told, found: Gathered, tell: Tell
+) -> Polygons | None:
+    """Facilities that share cells, if the words about them go together."""
+    _require_response(data, found)
+    own = words.facilities if words.shares is None else words.shares
+    others = data.polygons, data.totals, exposure, data.points
+    if found.attempt("catchments", "settings", lambda: words.require(*others)) is None:
+        return None
+    return found.attempt(
+        "catchments",
+        _name(own),
+        lambda: words.read(
+            data.polygons,
+            data.id,
+            data.response,
+            layer=data.layer,
+            totals=data.totals,
+            on=data.on,
+            sheet=data.sheet,
+            unmatched=data.unmatched,
+            suppressed=data.suppressed,
+            negative=data.negative,
+            told=told,
+            exposure=exposure,
+            tell=tell,
+        ),
+    )
+
+
+def _require_response(data: Data, found: Gathered) -> None:
     if not data.response:
         text = "A response is missing. Name the column with the totals by `--response`."
         found.add("error", "no-response", text, "settings")
+
+
+def _polygons(data: Data, exposure: Exposure, found: Gathered) -> Sound:
+    _require_response(data, found)
+    found.attempt("catchments", "settings", lambda: CatchmentWords.of(data).require(None, None, exposure, data.points))
     if data.polygons is None:
         text = "Polygons are missing. Name the file with `--polygons`, or `polygons` in [data]."
         found.add("error", "no-polygons", text, "settings")
@@ -191,6 +237,20 @@ def _covariates(data: Data, found: Gathered) -> tuple[Covariate, ...]:
         if first is not covariate:
             found.add("error", "covariate-names", clash(covariate.layer, first.layer), _name(covariate.layer.path))
     return tuple(distinct.values())
+
+
+def seldom(announce: Tell, tell: Tell) -> Tell:
+    """Tell everything, and announce what is told when much time has passed since the last announcement."""
+    last = time.monotonic()
+
+    def told(text: str) -> None:
+        nonlocal last
+        tell(text)
+        if time.monotonic() - last > PATIENCE:
+            last = time.monotonic()
+            announce(text)
+
+    return told
 
 
 def _name(path: Path | str | None) -> str:

@@ -83,6 +83,12 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         each = pixels["per_polygon"]
         text = f"{pixels['number']:,} in {pixels['cells']:,} cells; {each['least']:,} to {each['most']:,} per polygon"
         lines.append(("pixels", f"{text} (median {each['median']:,.0f})"))
+    if catchments := facts.get("catchments"):
+        text = f"{catchments['facilities_per_cell']:.3g} facilities per cell on average"
+        if "attending" in catchments:
+            part = percent(catchments["attending"], catchments["people"])
+            text += f"; {part} of {catchments['people']:,.0f} {WEIGHED[catchments['kind']]} attend any"
+        lines.append(("catchments", text))
     unit = "people"
     if exposure := facts.get("exposure"):
         unit = WEIGHED[exposure["kind"]]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 try:
     from vbagg.geo.aggregate import aggregate, polygon_table, write_polygons
+    from vbagg.geo.catchments import catchments_by_travel, catchments_from_shares, catchments_of
+    from vbagg.geo.cell_shares import CellShares, attendance
     from vbagg.geo.grid import Grid
     from vbagg.geo.maps import write_maps
     from vbagg.geo.overlay import overlay
@@ -22,6 +24,7 @@ try:
     from vbagg.geo.prepared import Prepared
     from vbagg.geo.rasters import Layer, open_layers
     from vbagg.geo.stack import Stack
+    from vbagg.geo.travel import travel_minutes
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("vbagg"):
         raise
@@ -30,12 +33,17 @@ except ModuleNotFoundError as error:
     ) from error
 
 __all__ = [
+    "CellShares",
     "Grid",
     "Layer",
     "Polygons",
     "Prepared",
     "Stack",
     "aggregate",
+    "attendance",
+    "catchments_by_travel",
+    "catchments_from_shares",
+    "catchments_of",
     "check",
     "open_layers",
     "overlay",
@@ -44,6 +52,7 @@ __all__ = [
     "prepare",
     "read_polygons",
     "run",
+    "travel_minutes",
     "write_maps",
     "write_polygons",
 ]

@@ -75,6 +75,7 @@ class Document(_Strict):
     exposure: Literal["population", "area", "expected"]
     is_spread: bool = False
     told: AboutTold = AboutTold()
+    is_shared: bool = False
     notes: tuple[str, ...]
     polygons: AboutPolygons
     points: AboutPoints | None = None
@@ -195,13 +196,19 @@ def require_fewer(path: Path) -> Path:
 
 
 def require_stored(
-    path: Path, polygons: Polygons, stack: Stack, covariates: Sequence[str], exposure: str, is_spread: bool = False
+    path: Path,
+    polygons: Polygons,
+    stack: Stack,
+    covariates: Sequence[str],
+    exposure: str,
+    is_spread: bool = False,
+    is_shared: bool = False,
 ) -> Path:
     """The table of pixels, which is as `require_pixels` asks; a little of it is read at a time."""
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(path, pre_buffer=False) as file:  # else all that was read stays in memory
-        checks = PixelChecks(polygons, stack, covariates, exposure, file.metadata.num_rows, is_spread)
+        checks = PixelChecks(polygons, stack, covariates, exposure, file.metadata.num_rows, is_spread, is_shared)
         for batch in file.iter_batches(AT_ONCE):
             checks.add(batch.to_pandas())
     checks.end()
@@ -215,9 +222,10 @@ def require_pixels(
     covariates: Sequence[str],
     exposure: str,
     is_spread: bool = False,
+    is_shared: bool = False,
 ) -> pd.DataFrame:
     """The pixels, which lie in known polygons and cells, hold what these hold, and add up to the polygons."""
-    checks = PixelChecks(polygons, stack, covariates, exposure, len(pixels), is_spread)
+    checks = PixelChecks(polygons, stack, covariates, exposure, len(pixels), is_spread, is_shared)
     checks.add(pixels)
     checks.end()
     return pixels
@@ -234,8 +242,9 @@ class PixelChecks:
         exposure: str,
         n_rows: int,
         is_spread: bool = False,
+        is_shared: bool = False,
     ) -> None:
-        self.is_spread = is_spread
+        self.is_spread, self.is_shared = is_spread, is_shared
         self.polygons, self.stack, self.covariates, self.exposure = polygons, stack, covariates, exposure
         self._places = pd.Index(polygons.labels)
         self._chosen = _chosen(n_rows)
@@ -264,6 +273,8 @@ class PixelChecks:
             if not is_right.all():
                 row = self._begin + int(np.flatnonzero(~is_right)[0])
                 raise ValueError(f"each pixel must {rule}; row {row} does not")
+        if self.is_shared:
+            _require_shares(cell, coverage)
         self._totals += np.bincount(polygon, weight, len(self.polygons))
         first, last = np.searchsorted(self._chosen, [self._begin, self._begin + len(pixels)])
         self._compared.append(pixels.iloc[self._chosen[first:last] - self._begin])
@@ -277,8 +288,16 @@ class PixelChecks:
             raise ValueError(f"weights of pixels must add up to the {self.exposure} of their polygons")
         some = pd.concat(self._compared)
         polygon = self._places.get_indexer(some["polygon"])
-        _require_near(self.polygons, polygon, self.stack.grid, some["cell"].to_numpy())
+        if not self.is_shared:  # outlines of catchments are where they have the largest share, and not all of them
+            _require_near(self.polygons, polygon, self.stack.grid, some["cell"].to_numpy())
         _require_layers_of_pixels(some, self.stack, self.covariates, self.is_spread)
+
+
+def _require_shares(cell: NDArray[np.int64], coverage: Floats) -> None:
+    """Raise if more than all people of a cell attend facilities, as far as these rows tell."""
+    cells, place = np.unique(cell, return_inverse=True)
+    if (np.bincount(place, coverage, cells.size) > COVERED).any():
+        raise ValueError("shares of a cell must add up to at most 1; some add up to more")
 
 
 def _chosen(n: int) -> NDArray[np.intp]:

@@ -38,7 +38,8 @@ def predict_ahead(
     A table of one piece does not need it: it stays in memory, and the model keeps what it found.
     """
     contents = contents_of(model, prepared, response, level, quantiles, threshold, per)
-    questions: list[Question] = [CellRates(contents), FittedTotals.of(prepared, response, level, per, trials)]
+    rates = CellRates(contents, prepared.is_shared)
+    questions: list[Question] = [rates, FittedTotals.of(prepared, response, level, per, trials)]
     keep.mkdir(parents=True, exist_ok=True)
     with ExitStack() as scratch:
         if hasattr(model, "area_sums"):

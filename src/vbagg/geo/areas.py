@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from vbagg.bags import Bags
 from vbagg.geo.cell_features import cell_features
-from vbagg.geo.cell_index import Band, CellIndex, Sorted, by_cell, laid_out
+from vbagg.geo.cell_index import Band, CellIndex, Sorted, by_cell
 from vbagg.geo.overlay import Overlay, cells_covered
 from vbagg.geo.pieces import PIECE_ROWS, Piece, PieceRows, whole_runs
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
+from vbagg.geo.runs import laid_out
 from vbagg.models.areas import AreaSums
 
 Floats = NDArray[np.float64]
@@ -38,14 +39,20 @@ CELLS_PER_BAND = 1 << 20
 
 @dataclass(frozen=True)
 class Meetings:
-    """Which other polygons share more than a border with which fitted ones, as sorted numbers."""
+    """Which other polygons share more than a border with which fitted ones, as sorted numbers.
+
+    Outlines do not tell that of catchments: all facilities of a cell count, however little they have of it.
+    """
 
     numbers: NDArray[np.int64]
     n_fitted: int
+    are_all: bool = False
 
     @classmethod
     def of(cls, prepared: Prepared, others: Polygons) -> Meetings:
         """Compare their shapes."""
+        if prepared.is_shared:
+            return cls(np.empty(0, np.int64), len(prepared.polygons), are_all=True)
         crs = prepared.stack.grid.crs
         fitted, shapes = (np.asarray(polygons.to(crs).geometry) for polygons in (prepared.polygons, others))
         own, other = shapely.STRtree(fitted).query(shapes, predicate="intersects")[::-1]
@@ -60,6 +67,8 @@ class Meetings:
 
     def meet(self, other: Integers, fitted: Integers) -> NDArray[np.bool_]:
         """Whether pairs of positions are among them."""
+        if self.are_all:
+            return np.ones(len(other), dtype=bool)
         return np.isin(other * self.n_fitted + fitted, self.numbers)
 
 

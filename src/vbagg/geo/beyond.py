@@ -27,7 +27,7 @@ EXAMINED = 512
 """Marked cells of which it is asked which covariate marks them."""
 UNKNOWN = 0.9
 """Share of the spatial effect's prior variance from which the effect of a place counts as unknown."""
-OTHER_UNITS = 10.0
+OTHER_UNITS = 2.0
 """How many widths of its training range the middle of a covariate may lie away before other units are suspected."""
 NOUNS = {"population": "people", "area": "area", "expected": "expected counts"}
 OUTSIDE = 0.5

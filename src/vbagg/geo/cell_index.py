@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from vbagg.geo.prepared import Prepared
+from vbagg.geo.runs import laid_out
 
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int64]
@@ -32,12 +33,12 @@ def best_of_cells(cell: Cells, coverage: Floats, fitted: NDArray[np.bool_]) -> P
     return order[first]
 
 
-def laid_out(first: Places, last: Places) -> tuple[Places, Places]:
-    """All numbers from each `first` to before its `last`: which of them they belong to, and the numbers."""
-    number = last - first
-    at = np.repeat(np.arange(len(first)), number)
-    within = np.arange(len(at)) - np.repeat(np.cumsum(number) - number, number)
-    return at, first[at] + within
+def means_of_cells(values: Floats, place: Places, coverage: Floats, fitted: NDArray[np.bool_], n: int) -> Floats:
+    """Means (k, n) of what the rows of each cell hold (k, rows), weighted by coverage; of fitted polygons if any is."""
+    served = np.bincount(place, fitted, n)[place] > 0
+    weight = coverage * np.where(served, fitted, True)
+    whole = np.bincount(place, weight, n)
+    return np.stack([np.bincount(place, weight * row, n) / whole for row in values])
 
 
 class Part(NamedTuple):

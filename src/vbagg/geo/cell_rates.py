@@ -25,22 +25,30 @@ class CellRates:
     """Asks for the rates that maps show, of the cells of a piece, sorted by cell.
 
     A cell that several polygons share has the rate that it has in the one that covers most of it: the others have NaN.
+
+    Attributes
+    ----------
+    contents
+        What the maps hold.
+    of_each
+        Whether all polygons that share a cell have its rate as they see it.
     """
 
     contents: Contents
+    of_each: bool = False
     name: str = "rates"
 
     def told(self) -> str:
         """Units and levels."""
         contents = self.contents
-        return repr((contents.units.per, contents.levels, contents.threshold))
+        return repr((contents.units.per, contents.levels, contents.threshold, *([self.of_each] * self.of_each)))
 
     def answer(self, model: Any, rows: PieceRows) -> Floats:
         """Numbers of `contents.rates` (k, n)."""
         cell, coverage = (rows.pixels[name].to_numpy() for name in ("cell", "coverage"))
-        best = best_of_cells(cell, coverage, rows.inside)
+        wanted = np.arange(len(cell)) if self.of_each else best_of_cells(cell, coverage, rows.inside)
         found: list[tuple[Places, dict[str, Floats]]] = []
-        for own, posterior in _parts(model, rows, best):
+        for own, posterior in _parts(model, rows, wanted):
             found.append((own, self.contents.rates(posterior)))
         numbers = np.full((len(found[0][1]), len(cell)), np.nan)
         for own, rates in found:

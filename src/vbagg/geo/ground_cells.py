@@ -153,10 +153,17 @@ class NewTotals:
         bags = Bags(rows.features[rows.inside], names, pixels["weight"].to_numpy())
         at = np.array([int(str(label).split()[1]) for label in bags.labels])
         exposure, cells = bags.totals(), np.bincount(position, pixels["coverage"])[at]
-        found = summary(model, model.posterior_bags(bags), exposure, self.level, self.per)
         new = np.full((2, len(at)), np.nan)
-        if self.has_counts:
-            new = np.stack(model.predictive_bags(bags).interval(self.level))
+        try:
+            found = summary(model, model.posterior_bags(bags), exposure, self.level, self.per)
+            if self.has_counts:
+                new = np.stack(model.predictive_bags(bags).interval(self.level))
+        except ValueError as error:  # laws refuse moments that are not finite
+            reason = str(error).partition(";")[0]
+            raise ValueError(
+                f"Totals on the new ground must be finite; the model gives none ({reason}). Its covariates lie too far "
+                "beyond the training data: are they in the same units?"
+            ) from error
         return np.stack([at, exposure, cells, *(found[name] for name in SUMMED), *new])
 
     def columns(self, answers: Any, n: int) -> dict[str, Floats]:

@@ -75,9 +75,9 @@ class JoinedBy:
             raise ValueError(self._refusal(bare, extra, table, rows))
         notes = tuple(f"{self.file}: {note}" for note in table.of.notes)
         if extra:
-            notes += (f"{self.file}: left out, since they match no polygon: {some(extra, quote=False)}.",)
+            notes += (f"{self.file}: left out, since they match no {rows.noun}: {some(extra, quote=False)}.",)
         if bare:
-            told = f"{NO_ROW} {plural(len(bare), 'polygon')} ({some(bare, quote=False)})"
+            told = f"{NO_ROW} {plural(len(bare), rows.noun)} ({some(bare, quote=False)})"
             notes += (f"{self.file}: {told}, whose totals are missing; where nothing occurred, add a row with 0.",)
         own = {self.column, self.key, "geometry", *({id} & set(frame.columns))}
         columns = {name: values for name, values in table.columns(place.tolist()).items() if name not in own}
@@ -138,10 +138,10 @@ class JoinedBy:
         verb = "matches" if len(extra) == 1 else "match"
         parts = [f"{plural(len(extra), 'row')} {verb} none: {some(extra, quote=False)}"]
         if bare:
-            parts.append(f"{plural(len(bare), 'polygon')} without a row: {some(bare, quote=False)}")
+            parts.append(f"{plural(len(bare), rows.noun)} without a row: {some(bare, quote=False)}")
         return (
-            f"{table.path} must have rows that each belong to a polygon of {Path(rows.path).name}, by {by}; "
-            f"{'; '.join(parts)}. Correct the keys, or leave out rows that match no polygon by `--unmatched drop`."
+            f"{table.path} must have rows that each belong to a {rows.noun} of {Path(rows.path).name}, by {by}; "
+            f"{'; '.join(parts)}. Correct the keys, or leave out rows that match no {rows.noun} by `--unmatched drop`."
         )
 
 
@@ -225,7 +225,7 @@ def _require_any(place: NDArray[np.intp], table: Table, rows: PolygonRows, join:
     candidates = Candidates([key_of(value) for value in rows.frame[join.key]])
     told = [_with_reason(key, candidates.like(key)) for key in keys[:SHOWN]]
     raise ValueError(
-        f"{table.path} must have rows that match polygons; no key in column {join.column!r}, such as "
+        f"{table.path} must have rows that match {rows.noun}s; no key in column {join.column!r}, such as "
         f"{some(told[:3], quote=False)}, is in column {join.key!r} of {rows.path}, with "
         f"{some([key_of(value) for value in rows.frame[join.key]][:3])}. {remedy}"
     )

@@ -2,7 +2,9 @@
 
 A cell is predicted where some polygon covers it and all covariates are known; it is NaN elsewhere. Cells of polygons
 that the model was fitted to are conditioned on their polygon's total. Counts are those of whole cells: their sum over a
-polygon, weighted by the covered shares, is the polygon's total.
+polygon, weighted by the covered shares, is the polygon's total. Where polygons overlap, a cell has the rate of that
+which covers most of it. A cell that catchments share has the mean of what each of them says of it, weighted by shares:
+so are its quantiles, and the counts of all cells, times the parts that attend, add up to those of all facilities.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 from vbagg.errors import DataWarning
 from vbagg.geo.answers import Answers, ask
 from vbagg.geo.cell_features import cell_exposure
-from vbagg.geo.cell_index import Band, CellIndex
+from vbagg.geo.cell_index import Band, CellIndex, means_of_cells
 from vbagg.geo.cell_rates import CellRates
 from vbagg.geo.cog import RowWriter
 from vbagg.geo.contents import MATCHED, Contents, model_tags
@@ -97,7 +99,7 @@ def write_maps(
     observed = _totals_to_match(model, prepared, response) if match_totals else None
     with output_folder(folder) as out, scratch_folder(out) as fresh, reporting(progress, "maps") as report:
         place = fresh / "pieces" if keep is None else Path(keep)
-        questions, kept = [CellRates(contents)], keep is not None
+        questions, kept = [CellRates(contents, prepared.is_shared)], keep is not None
         (answers,) = ask(model, prepared.pieces, questions, place, keep=kept, client=client, report=report)
         written = fill_maps(prepared, contents, answers, fresh, report, observed)
         return {name: path.replace(out / path.name) for name, path in written.items()}
@@ -169,7 +171,12 @@ class _Predicted:
 
     def maps(self, band: Band) -> dict[str, Floats]:
         """All maps of the cells of a band, by name."""
-        rates = np.concatenate([self.answers[part.file][:, part.rows] for part in band.parts], axis=1)[:, band.best]
+        rates = np.concatenate([self.answers[part.file][:, part.rows] for part in band.parts], axis=1)
+        if self.prepared.is_shared:
+            _, place, coverage = band.pairs
+            rates = means_of_cells(rates, place, coverage, band.fitted, len(band.cells))
+        else:
+            rates = rates[:, band.best]
         return self.contents.values(rates, cell_exposure(self.prepared, band.cells))
 
 

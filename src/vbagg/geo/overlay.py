@@ -46,13 +46,15 @@ class Overlay:
         return self
 
     def pairs(self, rows: slice = ROWS) -> pd.DataFrame:
-        """Cells of some rows that each polygon covers, in whole or in part.
+        """Cells of some rows that each polygon covers, in whole or in part; catchments have their shares of cells.
 
         Returns
         -------
         Data frame with the columns `polygon` (position among the polygons), `cell` (number on the whole grid) and
         `coverage` (part of the cell that lies in the polygon, above 0 and at most 1), sorted by polygon and cell.
         """
+        if self.polygons.catchments is not None:
+            return self.polygons.catchments.pairs(self.grid, rows)
         first, last, _ = rows.indices(self.grid.height)
         near = self._near(first, last)
         shapes = self._shapes[near]

@@ -51,6 +51,8 @@ class Places:
         The columns that they are from, none for points of a file.
     crs_by
         How another CRS is named, for messages; nothing where the file says its own.
+    counted
+        A column of the table that only numbers the rows, if there is one.
     """
 
     table: Table
@@ -59,6 +61,7 @@ class Places:
     crs: str
     at: tuple[str, ...]
     crs_by: str = ""
+    counted: str | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -77,6 +80,36 @@ class Places:
     def where(self) -> list[str]:
         """Where each row is, such as "line 7"."""
         return self.table.places
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The other columns of the rows."""
+        columns = {
+            name: values for name, values in self.table.columns().items() if name not in (*self.at, self.counted)
+        }
+        return pd.DataFrame(columns, index=range(len(self)))
+
+    def require_all(self) -> Places:
+        """The same; raise if a row has no coordinates."""
+        gone = np.flatnonzero(~self.has_place)
+        if gone.size:
+            more = f", the first of {gone.size:,} such rows" if gone.size > 1 else ""
+            raise ValueError(
+                f"{self.path} must say of every row where it is; {self.where[gone[0]]} has no coordinates{more}. Fill "
+                "them in, or leave out the row."
+            )
+        return self
+
+    def on_map(self, crs: str) -> Floats:
+        """Coordinates (n, 2) of all rows in a CRS, in which each must have a place."""
+        moved = np.column_stack(self._at(crs))
+        gone = [self.where[at] for at in np.flatnonzero(~np.isfinite(moved).all(axis=1)).tolist()]
+        if gone:
+            raise ValueError(
+                f"{self.path}: places must lie where the map of the rasters is defined; {some(gone, quote=False)} do "
+                "not. Correct their coordinates."
+            )
+        return moved
 
     @property
     def has_place(self) -> NDArray[np.bool_]:
@@ -124,6 +157,7 @@ def read_places(
     source: str | os.PathLike[str] | pd.DataFrame,
     at: str | None = None,
     *,
+    layer: str | None = None,
     crs: str | None = None,
     sheet: str | None = None,
     called: str = "points",
@@ -138,6 +172,8 @@ def read_places(
         shapefile, GeoJSON, GeoParquet or a GeoDataFrame).
     at
         The columns with longitudes (or x) and latitudes (or y): `"LON,LAT"`. Default: the first of the `USUAL` names.
+    layer
+        Layer of a file of points; needed if there are several.
     crs
         Coordinate reference system of these columns. Default: longitudes and latitudes on WGS 84.
     sheet
@@ -145,7 +181,7 @@ def read_places(
     called
         What a data frame is called in messages.
     words
-        Options that name `at` and `crs`, for messages.
+        Options that name `at` and `crs`, if there is one, for messages.
     """
     by_at, by_crs = words
     if isinstance(source, gpd.GeoDataFrame) or (not isinstance(source, pd.DataFrame) and _is_layer(os.fspath(source))):
@@ -153,7 +189,7 @@ def read_places(
             if value is not None:
                 what = called if isinstance(source, gpd.GeoDataFrame) else os.fspath(source)
                 raise ValueError(f"{what} has points of its own; got `{word} {value}` too. Leave it out.")
-        return _of_layer(source, called)
+        return _of_layer(source, layer, called)
     columns = None if at is None else _two_columns(at, by_at)
     needed = None
     if columns is not None:
@@ -233,7 +269,12 @@ def _require_columns_of_degrees(places: Places, word: str) -> None:
     if exchanged[places.has_place].all() and share > FEW:
         advice = f"They look exchanged: `{word} {name_y},{name_x}`."
     elif share > FEW:
-        advice = f"They look like coordinates of a map projection: name it by `{places.crs_by}`, such as EPSG:32738."
+        advice = "They look like coordinates of a map projection: "
+        advice += (
+            f"name it by `{places.crs_by}`, such as EPSG:32738."
+            if places.crs_by
+            else "give a file of points with its CRS."
+        )
     raise ValueError(
         f"{places.path} must hold longitudes in {name_x!r}, and latitudes from -90 to 90 in {name_y!r}; got "
         f"{places.x[first]:.10g} and {places.y[first]:.10g} ({places.where[first]}). {advice}"
@@ -257,14 +298,18 @@ def _is_layer(path: str) -> bool:
         return False
 
 
-def _of_layer(source: str | os.PathLike[str] | gpd.GeoDataFrame, called: str) -> Places:
+def _of_layer(source: str | os.PathLike[str] | gpd.GeoDataFrame, layer: str | None, called: str) -> Places:
     """Points and attributes of a file, or of a GeoDataFrame."""
     if isinstance(source, gpd.GeoDataFrame):
         path, frame = called, source
     else:
         path = os.fspath(source)
         require_file(path, "a point file")
-        frame = gpd.read_parquet(path) if _begins_as_parquet(path) else read_frame(path, noun="point", table="a table")
+        frame = (
+            gpd.read_parquet(path)
+            if _begins_as_parquet(path)
+            else read_frame(path, layer, noun="point", table="a table")
+        )
     if frame.empty:
         raise ValueError(f"{path} must hold points; it is empty.")
     if frame.crs is None:
@@ -285,8 +330,9 @@ def _of_layer(source: str | os.PathLike[str] | gpd.GeoDataFrame, called: str) ->
     x[there], y[there] = shapely.get_x(shapes[there]), shapely.get_y(shapes[there])
     plain = pd.DataFrame(frame.drop(columns=frame.geometry.name)).reset_index(drop=True).rename(columns=str)
     # rows without any attribute count too
-    table = read_table(plain.assign(**{free_name("row", frame): np.arange(1, len(plain) + 1)}), None, called=path)
-    places = Places(table, x, y, crs_name(frame.crs.to_wkt()), ())
+    number = free_name("row", frame)
+    table = read_table(plain.assign(**{number: np.arange(1, len(plain) + 1)}), None, called=path)
+    places = Places(table, x, y, crs_name(frame.crs.to_wkt()), (), counted=number)
     _require_layer_degrees(places)
     return places
 

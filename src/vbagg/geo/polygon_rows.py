@@ -46,6 +46,10 @@ class PolygonRows:
         Where columns come from, those of the polygons' file left out.
     notes
         What joining did, in sentences.
+    noun
+        What a row is called in messages.
+    lines
+        Where rows are, such as "line 7"; None for rows of a file of polygons, which have numbers.
     """
 
     frame: gpd.GeoDataFrame
@@ -53,10 +57,12 @@ class PolygonRows:
     key: str | None = None
     origins: Mapping[str, Origin] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    noun: str = "polygon"
+    lines: Sequence[str] | None = None
 
     def origin(self, column: str) -> Origin:
         """Where a column comes from."""
-        return self.origins.get(column, Origin(self.path))
+        return self.origins.get(column, Origin(self.path, self.lines))
 
     def known(self, without: str | None = None) -> list[str]:
         """Names of columns, those of the table first."""

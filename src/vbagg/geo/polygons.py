@@ -30,6 +30,7 @@ from vbagg.geo.responses import read_totals
 from vbagg.geo.told import NOTHING, Told, read_told
 
 if TYPE_CHECKING:
+    from vbagg.geo.catchments import Catchments
     from vbagg.geo.joining import JoinedBy
 
 ROW_NUMBER = "row"
@@ -55,6 +56,8 @@ class Polygons:
         Files of columns that come from a table.
     uppers
         Columns with upper bounds of responses of which only bounds are known in some polygons; these hold the lower.
+    catchments
+        Who attends which facility, if polygons are the outlines of catchments that share cells.
     """
 
     frame: gpd.GeoDataFrame
@@ -63,6 +66,7 @@ class Polygons:
     notes: tuple[str, ...] = ()
     tables: Mapping[str, str] = field(default_factory=dict)
     uppers: Mapping[str, str] = field(default_factory=dict)
+    catchments: Catchments | None = None
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -14,6 +14,7 @@ from vbagg.errors import unknown_name
 from vbagg.geo.assumptions import with_told
 from vbagg.geo.bands import kept_open
 from vbagg.geo.bounds import marks_of
+from vbagg.geo.catchment_words import CatchmentWords
 from vbagg.geo.cell_features import cell_features
 from vbagg.geo.covariates import File, Files, open_covariates, open_one
 from vbagg.geo.exposure import exposure_of
@@ -22,6 +23,7 @@ from vbagg.geo.gaps import POLICIES, Group, plan_filling
 from vbagg.geo.grid import Floats, Grid
 from vbagg.geo.joining import joined_by
 from vbagg.geo.layout import Layout, lay_out
+from vbagg.geo.leaks import leaks_of
 from vbagg.geo.overlay import Overlay, shares_inside
 from vbagg.geo.people_errors import ERRORS, EXACT, TOGETHER, PopulationSd, population_sd_of, require_sound
 from vbagg.geo.pixels import check_exposure, write_pixels
@@ -63,9 +65,17 @@ def prepare(
     population_sd: float | File | None = None,
     population_sd_column: str | None = None,
     population_errors: str = TOGETHER,
+    shares: Any = None,
+    share_columns: str | None = None,
+    facilities: Any = None,
+    at: str | None = None,
+    friction: File | None = None,
+    decay: float | None = None,
+    reach: float | None = None,
+    attraction: str | None = None,
+    staying: float | None = None,
     missing: str = "nearest",
     points: Any = None,
-    at: str | None = None,
     point_response: str | None = None,
     point_trials: str | None = None,
     point_people: str | None = None,
@@ -82,6 +92,7 @@ def prepare(
     ----------
     polygons, id, layer
         File (or GeoDataFrame) with the polygons, the column that names them (None: row numbers), and the file's layer.
+        `Polygons` are taken as they are, as those of `catchments_from_shares` and `catchments_by_travel`.
     response
         Column or columns with the totals of the polygons. Those that are empty are missing; text such as `<5`, `1-4` or
         `>=100` gives bounds.
@@ -115,6 +126,11 @@ def prepare(
         How far off people may be, as a standard deviation: a number relative to the people of each polygon, a column of
         such numbers, or a raster of that of the people in each cell, in the units of `population`; and whether errors
         of its cells are `"shared"` within a polygon, so that standard deviations add up, or `"independent"`.
+    shares, share_columns
+        A table (file or DataFrame) of the parts of the people of polygons who attend facilities, and its columns, such
+        as `"area,facility,share"`; totals are then those of facilities. See `catchments_from_shares`.
+    facilities, at, friction, decay, reach, attraction, staying
+        Facilities in the place of polygons, which share cells by travel time: see `catchments_by_travel`.
     missing
         `"nearest"`, `"drop"` or `"median"`: what becomes of missing covariates, see `fill`.
     points, at, point_response, point_trials, point_people, point_crs, point_sheet
@@ -141,20 +157,31 @@ def prepare(
     ):
         if value not in known:
             raise unknown_name(name, value, known)
-    table, marks = joined_by(totals, on, sheet, unmatched), marks_of(suppressed)
     surveyed = surveyed_by(points, at, point_response, point_trials, point_people, point_crs, point_sheet)
     tell = progress or (lambda text: None)
     responses = (response,) if isinstance(response, str) else tuple(response)
     exposure = exposure_of(population, population_column, exposure_column, spread_by)
     doubt = population_sd_of(population_sd, population_sd_column, population_errors, population, exposure)
     told_by = Told(completeness_column, population_sd_column)
+    words = CatchmentWords(shares, share_columns, facilities, at, friction, decay, reach, attraction, staying)
+    words.require(polygons, totals, exposure, points)
+    table = None if words.are_given else joined_by(totals, on, sheet, unmatched)
+    marks = marks_of(suppressed)
     with output_folder(folder) as out, TemporaryDirectory(prefix=".layout-", dir=out) as scratch, kept_open():
         if surveyed is not None:
             tell("reading points")
         surveys = None if surveyed is None else surveyed.read()
         if layout is None:
             tell("reading polygons")
-            shapes = read_polygons(polygons, id, layer, responses, table, exposure, marks, negative, told_by)
+            if words.are_given:
+                shapes = words.read(
+                    polygons, id, responses, layer=layer, totals=totals, on=on, sheet=sheet, unmatched=unmatched,
+                    suppressed=suppressed, negative=negative, told=told_by, exposure=exposure, tell=tell,
+                )  # fmt: skip
+            elif isinstance(polygons, Polygons):
+                shapes = polygons
+            else:
+                shapes = read_polygons(polygons, id, layer, responses, table, exposure, marks, negative, told_by)
             for name in (shapes.id, *responses):
                 if name.lower() == exposure.kind:
                     raise ValueError(
@@ -222,11 +249,13 @@ def from_layout(
         exposure=layout.kind,
         is_spread=layout.shares is not None,
         told=told,
+        is_shared=layout.placed.catchments is not None,
     )
 
 
 def _notes(layout: Layout) -> list[str]:
-    """What was done to polygons and rasters to bring them together."""
+    """What was done to polygons and rasters to bring them together, and who belongs to no catchment."""
+    leaks = leaks_of(layout)
     rasters = [one for one in (layout.people, layout.spread_by) if one is not None]
     aligned = [*(one.alignment for one in layout.covariates), *rasters]
     dark = None
@@ -238,6 +267,7 @@ def _notes(layout: Layout) -> list[str]:
         *_placement(layout),
         *([layout.reading.note] if layout.reading else []),
         *([dark] if dark else []),
+        *([] if leaks is None else [leaks.note(layout.kind, layout.placed.file)]),
         *(note for one in aligned for note in (*one.layer.notes, one.note) if note),
     ]
 
@@ -251,8 +281,10 @@ def _gaps(polygons: Polygons, responses: Sequence[str]) -> list[str]:
 def _placement(layout: Layout) -> list[str]:
     """Notes on polygons that lie outside the grid, in whole or in part."""
     polygons = layout.placed
-    inside = shares_inside(polygons, layout.grid, layout.covered)
     reached = layout.pixels > 0
+    inside = reached.astype(float)
+    if polygons.catchments is None:
+        inside = shares_inside(polygons, layout.grid, layout.covered)
     notes = []
     for which, what in (
         (~reached, "no cell of the target grid is covered by"),
@@ -279,4 +311,4 @@ def _with_totals(polygons: Polygons, totals: Floats, layout: Layout) -> tuple[Po
     if empty:
         count = plural(len(empty), "polygon")
         notes.append(f"{polygons.file}: left out because of no {exposure}: {count} ({some(empty)}).")
-    return replace(polygons, frame=frame), notes
+    return replace(polygons, frame=frame, catchments=None), notes

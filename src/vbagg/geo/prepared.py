@@ -71,6 +71,9 @@ class Prepared:
         Columns of the polygons with the completeness of reports, and with relative standard deviations of people.
     points
         Surveys at points, None without any; see `vbagg.geo.points`.
+    is_shared
+        Whether polygons are the outlines of catchments that share cells: the coverage of a pixel is then the part of
+        the people of its cell who attend the facility.
     """
 
     polygons: Polygons
@@ -83,6 +86,7 @@ class Prepared:
     is_spread: bool = False
     told: Told = NOTHING
     points: Points | None = None
+    is_shared: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_written", self.table.stat().st_mtime_ns)
@@ -91,9 +95,9 @@ class Prepared:
     def pixels(self) -> pd.DataFrame:
         """One row for each cell that a polygon covers.
 
-        Columns: `polygon` (id), `cell` (number), `coverage` (part of the cell in the polygon), `weight` (coverage times
-        population, or times area in square kilometres; the polygon's share where a column was spread), `x` and `y`
-        (kilometres on an equal-area map), and the covariates.
+        Columns: `polygon` (id), `cell` (number), `coverage` (part of the cell in the polygon, or of its people who
+        attend the facility), `weight` (coverage times population, or times area in square kilometres; the polygon's
+        share where a column was spread), `x` and `y` (kilometres on an equal-area map), and the covariates.
         """
         with self._readable():
             pixels = pd.read_parquet(require_fewer(self.table))
@@ -109,9 +113,9 @@ class Prepared:
             return require_pixels(pixels, own, *self._kinds)
 
     @property
-    def _kinds(self) -> tuple[Stack, tuple[str, ...], str, bool]:
+    def _kinds(self) -> tuple[Stack, tuple[str, ...], str, bool, bool]:
         """What the table of pixels is compared with."""
-        return self.stack, self.covariates, self.exposure, self.is_spread
+        return self.stack, self.covariates, self.exposure, self.is_spread, self.is_shared
 
     @cached_property
     def pieces(self) -> Pieces:
@@ -227,6 +231,7 @@ class Prepared:
                 is_spread=said.is_spread,
                 told=told,
                 points=_read_points(path / POINTS, said, stack),
+                is_shared=said.is_shared,
             )
         except Exception as error:  # whatever files that `save` did not write lead to
             raise _unreadable(path, error) from error
@@ -241,6 +246,7 @@ class Prepared:
             "exposure": self.exposure,
             "is_spread": self.is_spread,
             "told": asdict(self.told),
+            "is_shared": self.is_shared,
             "notes": self.notes,
             "polygons": {
                 "id": self.polygons.id,

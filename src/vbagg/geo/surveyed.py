@@ -88,7 +88,6 @@ def surveyed_by(
         Column with the number that was examined, or with the people among whom cases were counted.
     """
     words = {
-        "at": at,
         "point_response": response,
         "point_trials": trials,
         "point_people": people,

@@ -79,6 +79,8 @@ def _units(crs: str) -> str:
 
 def expected_pixels(polygons: Polygons, grid: Grid) -> float:
     """About how many cells polygons cover, by their area on the grid's map."""
+    if polygons.catchments is not None:
+        return polygons.catchments.expected_pixels(grid)
     across, down = grid.resolution
     inside = shapely.clip_by_rect(polygons.on(grid).geometry, *grid.bounds)
     return float(shapely.area(inside).sum() / (across * down))

@@ -98,7 +98,8 @@ def predict_elsewhere(
             if given is not None:
                 given.write()
             files = settings.ground
-            require_whole_files([files.population, files.polygons, *files.covariate.values(), *settings.maps.to])
+            given_files = [files.population, files.polygons, *files.covariate.values(), *settings.maps.to]
+            require_whole_files(given_files, "vbagg.geo.predict")
             for stage in STAGES:
                 require(job, stage)
                 shown.begin(stage.name)

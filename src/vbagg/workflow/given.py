@@ -23,12 +23,9 @@ if TYPE_CHECKING:
     from vbagg.workflow.settings import Settings
 
 GIVEN, RECORD = "given", "given.json"
-POLYGONS, RASTERS, TABLES = (
-    ("polygons", "to"),
-    ("population", "population_sd", "spread_by", "covariate", "category"),
-    ("totals",),
-)
-POINTS = ("points",)
+POLYGONS, TABLES = ("polygons", "to"), ("totals", "shares")
+RASTERS = ("population", "population_sd", "spread_by", "friction", "covariate", "category")
+POINTS = ("points", "facilities")
 KINDS = (
     dict.fromkeys(POLYGONS, ("polygons",))
     | dict.fromkeys(RASTERS, ("raster",))
@@ -104,17 +101,18 @@ def require_whole(settings: Settings) -> None:
     """Refuse files of objects that are missing or have been changed."""
     data, maps = settings.data, settings.maps
     sd = data.population_sd if isinstance(data.population_sd, Path) else None
-    one = (data.polygons, data.totals, data.points, data.population, data.spread_by, sd)
-    require_whole_files((*one, *data.covariate, *data.category, *maps.to))
+    tables = (data.totals, data.shares, data.facilities, data.points)
+    rasters = (data.population, data.spread_by, data.friction, sd)
+    require_whole_files((data.polygons, *tables, *rasters, *data.covariate, *data.category, *maps.to))
 
 
-def require_whole_files(paths: Iterable[Path | None]) -> None:
-    """Refuse those of them that are files of objects and are missing or have been changed."""
+def require_whole_files(paths: Iterable[Path | None], by: str = "vbagg.geo.run") -> None:
+    """Refuse those of them that are files of objects, written by a function, and are missing or have been changed."""
     for path in paths:
         if path is not None and content_of(path) is not None and not is_whole(path):
             raise ValueError(
-                f"{path} must be as `vbagg.geo` wrote it; it was changed or is missing. It holds an object: call "
-                "`vbagg.geo.run`, or `predict`, with that again."
+                f"{path} must be as `{by}` wrote it; it was changed or is missing. It holds an object: call "
+                f"`{by}` with that again."
             )
 
 

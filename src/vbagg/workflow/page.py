@@ -132,7 +132,8 @@ class Page:
             units,
             observed,
             same_scale_as="rate_mean",
-            description=f"One rate for each polygon: {self._total} over its {self._units.exposed}.{_unknown(table)}",
+            description=f"One rate for each polygon: {self._total} over its {self._units.exposed}."
+            f"{_drawn(self.prepared)}{_unknown(table)}",
         )
         if table["effect"].notna().any():
             yield self._effect_layer(table, frame)
@@ -308,6 +309,11 @@ def _with_interval(row: Any, name: str, how: str) -> str:
     """A number of a row and its interval."""
     value, lower, upper = (format(row[f"{name}{end}"], how) for end in ("", "_lower", "_upper"))
     return f"{value} ({lower} to {upper})"
+
+
+def _drawn(prepared: Prepared) -> str:
+    """How polygons stand for catchments, if they do."""
+    return " Catchments share cells; each is drawn where its share is the largest." if prepared.is_shared else ""
 
 
 def _unknown(table: gpd.GeoDataFrame) -> str:

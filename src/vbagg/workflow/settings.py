@@ -117,6 +117,28 @@ class Data(Section):
     population_errors: Literal["shared", "independent"] = Field(
         default="shared", description="Whether errors of a raster's cells go together within a polygon."
     )
+    shares: Path | None = _path(
+        description="Table of the parts, 0 to 1, of polygons' people who attend facilities; totals are then theirs."
+    )
+    share_columns: str | None = Field(
+        default=None, description="Its columns of polygons, facilities and shares; area,facility,share otherwise."
+    )
+    facilities: Path | None = _path(
+        description="Facilities in the place of polygons: points, or a table (CSV, Excel, Parquet) with `--at`."
+    )
+    friction: Path | None = _path(description="Raster of the minutes that it takes to cross a cell, for travel times.")
+    decay: float | None = Field(
+        default=None, gt=0, description="Minutes farther away at which a facility attracts 1/e (37%) as much."
+    )
+    reach: float | None = Field(default=None, gt=0, description="Minutes beyond which nobody travels to a facility.")
+    attraction: str | None = Field(
+        default=None, description="Column of the facilities with what each attracts, such as beds; alike otherwise."
+    )
+    staying: float | None = Field(
+        default=None,
+        ge=0,
+        description="Attraction of attending none, as that of a facility next door is 1 (or its `--attraction`).",
+    )
     covariate: tuple[Path, ...] = _path((), description="Raster of a covariate; repeat for several.")
     category: tuple[Path, ...] = _path((), description="Raster of classes, such as land cover; repeat for several.")
     resolution: float | None = Field(
@@ -132,7 +154,8 @@ class Data(Section):
     )
     at: str | None = Field(
         default=None,
-        description="Columns of that table with longitudes and latitudes: LON,LAT. Otherwise by usual names.",
+        description="Columns of a table of points, or of facilities, with longitudes and latitudes: LON,LAT. Otherwise "
+        "by usual names.",
     )
     point_response: str | None = Field(default=None, description="Column of the points with what was found there.")
     point_trials: str | None = Field(default=None, description="Column of the points with how many were examined.")

@@ -74,7 +74,7 @@ def _prepare(run: Run, folder: Path) -> None:
     from vbagg.geo.prepare import prepare
 
     data, place = run.settings.data, f"in [data] of {run.folder.path / SETTINGS}"
-    if data.polygons is None:
+    if data.polygons is None and data.facilities is None:
         raise ValueError(f"Polygons are missing. Name the file with `--polygons`, or `polygons` {place}.")
     if not data.response:
         raise ValueError(f"A response is missing. Name the column with the totals by `--response`, or {place}.")
@@ -101,9 +101,17 @@ def _prepare(run: Run, folder: Path) -> None:
         population_sd=data.population_sd,
         population_sd_column=data.population_sd_column,
         population_errors=data.population_errors,
+        shares=data.shares,
+        share_columns=data.share_columns,
+        facilities=data.facilities,
+        at=data.at,
+        friction=data.friction,
+        decay=data.decay,
+        reach=data.reach,
+        attraction=data.attraction,
+        staying=data.staying,
         missing=data.missing,
         points=data.points,
-        at=data.at,
         point_response=data.point_response,
         point_trials=data.point_trials,
         point_people=data.point_people,
