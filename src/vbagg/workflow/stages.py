@@ -276,9 +276,9 @@ def _validate(run: Run, folder: Path) -> None:
 
     prepared = run.prepared()
     skipped = run.settings.validation.skip
-    apart = run.client is not None and not skipped and not holds_all(run.client, prepared.table)
-    bags: Any = prepared.stored_bags() if apart else prepared.bags()
     also = observations_of(run.settings, prepared)
+    here = run.client is None or skipped or also is not None or holds_all(run.client, prepared.table)
+    bags: Any = prepared.bags() if here else prepared.stored_bags()
     for response in () if run.settings.validation.skip else prepared.responses:
         y, upper = prepared.y(response), prepared.upper(response)
         if upper is not None:
