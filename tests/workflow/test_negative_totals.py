@@ -12,12 +12,13 @@ from tiny_country import CHEAP, frame, write_files
 from vbagg import geo
 from vbagg.cli import main
 from vbagg.doctor.findings import Gathered
-from vbagg.doctor.modelling import check_model, check_wanted
+from vbagg.doctor.modelling import check_model
 from vbagg.geo.diagnostics import plot_observed_predicted
 from vbagg.geo.exposure import exposure_of
 from vbagg.geo.polygons import read_polygons
+from vbagg.geo.prepared import Prepared
 from vbagg.workflow.pictures import wants_log
-from vbagg.workflow.settings import Maps, Model
+from vbagg.workflow.settings import Maps, Model, from_words
 
 CHANGE = np.array([140.5, -20, 33, 61, -7.25, 12, -250, 40, 3, 6, -90, 18])
 
@@ -72,18 +73,20 @@ def test_other_likelihoods_do_not_take_them(likelihood):
 
 
 @pytest.mark.parametrize(
-    ("maps", "negative", "code"),
+    ("words", "message"),
     [
-        (Maps(threshold=-1.0), False, "threshold"),
-        (Maps(threshold=-1.0), True, None),
-        (Maps(match_totals=True), True, "match-totals"),
-        (Maps(match_totals=True), False, None),
+        ({"threshold": -1.0}, "`maps.threshold` must be a positive rate; got -1"),
+        ({"threshold": -1.0, "negative": True}, None),
+        ({"match_totals": True, "negative": True}, "`maps.match_totals` rescales counts"),
+        ({"match_totals": True}, None),
     ],
 )
-def test_maps_that_are_asked_for(maps, negative, code):
-    found = Gathered()
-    check_wanted(maps, negative, found)
-    assert [error.code for error in found.findings({}).errors] == ([code] if code else [])
+def test_maps_that_are_asked_for(words, message):
+    if message is None:
+        assert from_words(words).maps == Maps(**{name: value for name, value in words.items() if name != "negative"})
+    else:
+        with pytest.raises(ValueError, match=message):
+            from_words(words)
 
 
 def test_the_check_names_what_lies_far_off(tmp_path, capsys):
@@ -131,3 +134,16 @@ def test_a_run(tmp_path):
     np.testing.assert_allclose(table["observed"], CHANGE)
     assert (table["rate"] < 0).any()
     assert "link identity" in Path(run.pages()[0]).read_text()
+
+
+def test_a_folder_says_whether_totals_may_be_negative(tmp_path):
+    files = write_files(tmp_path)
+    words = {"population_is": "counts", "negative": True, "folder": tmp_path / "prepared"}
+    made = geo.prepare(changes(), "name", "change", files["population"], files["height"], **words)
+    made.save(tmp_path / "prepared")
+    again = Prepared.load(tmp_path / "prepared")
+    np.testing.assert_array_equal(again.y("change"), CHANGE)
+    document = tmp_path / "prepared" / "prepared.json"
+    document.write_text(document.read_text().replace('"negative": true', '"negative": false'))
+    with pytest.raises(ValueError, match="must be a non-negative number"):
+        Prepared.load(tmp_path / "prepared")

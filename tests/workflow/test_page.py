@@ -101,7 +101,7 @@ def test_what_was_told_of_reports_and_people_is_shown(tmp_path):
     assert found["Of all that occurred, reported"] == "50% to 80%"
     assert found["Rate per 1000 people"] == f"{1000 * 80 / (0.5 * 1000 + 0.8 * 3000):.3g}"
     fitted = {"observed_rate": 20.8, "fitted": 62.0, "fitted_lower": 50.0, "fitted_upper": 70.0}
-    rows = known.assign(name=known.index, **fitted)
+    rows = known.assign(name=known.index, effect=float("nan"), **fitted)
     facts = page._facts(rows.loc["b"])
     assert (facts["Reported"], facts["Population"]) == ("80%", "3,000 (off by 25%)")
     assert "Reported" not in page._facts(rows.loc["off"])

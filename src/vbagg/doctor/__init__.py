@@ -11,7 +11,7 @@ from vbagg.doctor.cost import check_size, expected_cost
 from vbagg.doctor.facts import facts_of, polygon_facts
 from vbagg.doctor.findings import Finding, Findings, Gathered
 from vbagg.doctor.layers import check_layers
-from vbagg.doctor.modelling import check_exposure, check_landmarks, check_model, check_trials, check_wanted
+from vbagg.doctor.modelling import check_exposure, check_landmarks, check_model, check_trials
 from vbagg.doctor.overlaid import choose_target, overlaid
 from vbagg.doctor.people import check_people
 from vbagg.doctor.places import check_places, check_polygons
@@ -67,8 +67,6 @@ def examine(
     facts: dict[str, Any] = {}
     if model is not None:
         check_model(model, data.negative, found)
-    if maps is not None:
-        check_wanted(maps, data.negative, found)
     inputs = read_inputs(data, found, seldom(announce, tell))
     polygons, surveys = inputs.polygons, read_surveys(data, found)
     if model is not None and surveys is not None:

@@ -16,7 +16,7 @@ from vbagg.geo.polygons import Polygons
 from vbagg.likelihoods import get_likelihood
 
 if TYPE_CHECKING:
-    from vbagg.workflow.settings import Maps, Model
+    from vbagg.workflow.settings import Model
 
 SETTINGS = "settings"
 
@@ -37,18 +37,6 @@ def check_model(model: Model, negative: bool, found: Gathered) -> None:
     if not likelihood.needs_trials and model.trials is not None:
         text = f"`trials` goes with the likelihood 'binomial'; got it with {likelihood.name!r}. Leave out one of them."
         found.add("error", "trials", text, SETTINGS)
-
-
-def check_wanted(maps: Maps, negative: bool, found: Gathered) -> None:
-    """Look at the maps that are asked for, of totals that may be `negative`."""
-    if maps.threshold is not None and maps.threshold <= 0 and not negative:
-        text = f"`threshold` must be a positive rate, since no rate is below 0; got {maps.threshold:g}."
-        found.add("error", "threshold", text, SETTINGS)
-    if maps.match_totals and negative:
-        text = (
-            "`match_totals` rescales counts, which must not be negative; got it with `negative`. Leave out one of them."
-        )
-        found.add("error", "match-totals", text, SETTINGS)
 
 
 def check_exposure(model: Model, exposure: Exposure, found: Gathered) -> None:

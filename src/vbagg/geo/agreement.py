@@ -57,6 +57,7 @@ class AboutPolygons(_Strict):
     uppers: dict[str, str] = {}
     gaps: dict[str, dict[str, int]] = {}
     """How many totals of each response are missing or suppressed."""
+    negative: bool = False
 
 
 class AboutTold(_Strict):
@@ -138,7 +139,7 @@ def require_polygons(
     labels = polygons.labels.tolist()
     read_totals(frame[exposure], Origin(polygons.path), labels)
     for name in responses:
-        read_observed(frame[name], Origin(polygons.path), labels, negative=True)
+        read_observed(frame[name], Origin(polygons.path), labels, negative=polygons.negative)
         totals = polygons.totals(name)
         if name in uppers and not np.array_equal(np.isnan(totals.upper), frame[uppers[name]].isna()):
             raise ValueError(f"the column {uppers[name]!r} of the polygons must hold more than {name!r}, or nothing")

@@ -58,6 +58,8 @@ class Polygons:
         Columns with upper bounds of responses of which only bounds are known in some polygons; these hold the lower.
     catchments
         Who attends which facility, if polygons are the outlines of catchments that share cells.
+    negative
+        Whether totals may be negative.
     """
 
     frame: gpd.GeoDataFrame
@@ -67,6 +69,7 @@ class Polygons:
     tables: Mapping[str, str] = field(default_factory=dict)
     uppers: Mapping[str, str] = field(default_factory=dict)
     catchments: Catchments | None = None
+    negative: bool = False
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -247,7 +250,7 @@ def checked(
     if repaired.any():
         count, which = plural(repaired.sum(), "polygon"), some(polygons.labels[repaired].tolist())
         notes += (f"{polygons.file}: invalid geometry was repaired in {count} ({which}).",)
-    polygons = replace(polygons, frame=frame, notes=notes, uppers=uppers)
+    polygons = replace(polygons, frame=frame, notes=notes, uppers=uppers, negative=negative)
     if columns and is_numbered:
         _require_once(polygons)
     return polygons

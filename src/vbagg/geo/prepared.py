@@ -216,7 +216,7 @@ class Prepared:
             said = read_document(path / DOCUMENT)
             about = said.polygons
             frame = _read_polygons(require_kind(path / POLYGONS), about)
-            polygons = Polygons(frame, about.id, about.path, about.notes, uppers=about.uppers)
+            polygons = Polygons(frame, about.id, about.path, about.notes, uppers=about.uppers, negative=about.negative)
             told = Told(said.told.completeness, said.told.sd)
             polygons = require_polygons(polygons, said.responses, said.exposure, about.gaps, told)
             stack = require_layers(Stack.open(require_kind(path / STACK)), said.covariates, said.exposure)
@@ -255,6 +255,7 @@ class Prepared:
                 "crs": frame.crs.to_wkt(),
                 "columns": {name: str(kind) for name, kind in frame.dtypes.items()},
                 "uppers": dict(self.polygons.uppers),
+                "negative": self.polygons.negative,
                 "gaps": {name: self.polygons.totals(name).gap_sizes for name in self.responses},
             },
             "points": None if self.points is None else self.points.document(),

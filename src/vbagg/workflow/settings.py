@@ -342,11 +342,28 @@ def make_settings(table: Mapping[str, Any], source: str, kind: type[Kind] = Sett
     """Check a nested table of settings; the first thing wrong becomes one line that names `source` and the key."""
     _refuse_unknown(table, source, sections_of(kind))
     try:
-        return kind.model_validate(dict(table))
+        settings = kind.model_validate(dict(table))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         raise ValueError(f"{source}: `{key}` is wrong: {first['msg']}; got {first['input']!r}.") from None
+    _require_possible(settings, source)
+    return settings
+
+
+def _require_possible(settings: Settings, source: str) -> None:
+    """Refuse maps that make no sense for totals that may be negative, or may not."""
+    negative, maps = settings.data.negative, settings.maps
+    if maps.threshold is not None and maps.threshold <= 0 and not negative:
+        raise ValueError(
+            f"{source}: `maps.threshold` must be a positive rate; got {maps.threshold:g}. Add `--negative` where totals may "
+            "be negative."
+        )
+    if maps.match_totals and negative:
+        raise ValueError(
+            f"{source}: `maps.match_totals` rescales counts, which are not negative; got it with `negative`. Leave out "
+            "one of them."
+        )
 
 
 def combine(base: Kind, given: Mapping[str, Mapping[str, Any]], source: str) -> Kind:
