@@ -356,8 +356,8 @@ def _require_possible(settings: Settings, source: str) -> None:
     negative, maps = settings.data.negative, settings.maps
     if maps.threshold is not None and maps.threshold <= 0 and not negative:
         raise ValueError(
-            f"{source}: `maps.threshold` must be a positive rate; got {maps.threshold:g}. Add `--negative` where totals may "
-            "be negative."
+            f"{source}: `maps.threshold` must be a positive rate; got {maps.threshold:g}. Add `--negative` where "
+            "totals may be negative."
         )
     if maps.match_totals and negative:
         raise ValueError(
