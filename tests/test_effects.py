@@ -182,6 +182,16 @@ def test_of_bags_without_an_output_there_is_no_effect(faulty):
     assert table.drop(["b05", "b06"]).notna().all().all()
 
 
+def test_members_that_agree_on_a_quantile_leave_nothing_to_seek():
+    """Numerical laws of small counts whose quantiles are the same."""
+    rng = np.random.default_rng(0)
+    bags = vbagg.Bags(rng.normal(size=(40, 1)), np.repeat(np.arange(10), 4), rng.uniform(0.2, 0.5, 40))
+    y = rng.poisson(0.5, 10).astype(float)
+    model = vbagg.VBAgg("zero_inflated_poisson", "exp", landmarks=4).fit(bags, y)
+    assert len(model._fitted.members) > 1
+    assert (model.bag_effects(bags).from_others.quantile(0.01) == 0).all()
+
+
 def test_some_of_the_bags_are_enough(faulty):
     model, bags, _ = faulty
     whole = model.bag_effects(bags).table()
@@ -306,6 +316,7 @@ def test_mixtures_may_have_weights_for_each_row():
     np.testing.assert_allclose(draws.mean(axis=0), mixed.mean, atol=0.06)
     assert np.abs(draws[:, 1] - 1.0).max() < 4
     np.testing.assert_allclose(mixed[[2, 0]].mean, mixed.mean[[2, 0]])
+    assert len(mixed[np.array([], dtype=int)].mean) == 0
     with pytest.raises(ValueError, match=r"one number per law"):
         Mixture(laws, np.ones((2, 2)))
     with pytest.raises(ValueError, match=r"not all zero"):

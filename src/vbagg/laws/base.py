@@ -147,8 +147,8 @@ class Law(ABC):
     def _sample(self, n: int, rng: np.random.Generator) -> Array: ...
 
     def _cdf_of(self, x: Array, rows: npt.NDArray[np.intp]) -> Array:
-        """P(value <= x) of the picked rows, for a root finder."""
-        return self[rows]._tail(x, upper=False)
+        """P(value <= x) of the picked rows, for a root finder, which may have none left."""
+        return self[rows]._tail(x, upper=False) if np.size(x) else np.zeros(np.shape(x))
 
     def _rows(self, **parameters: npt.ArrayLike) -> list[Array]:
         """Parameters as float64 arrays of one common length, which becomes the law's."""

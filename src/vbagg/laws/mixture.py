@@ -23,7 +23,7 @@ class Mixture(Law):
     def __init__(self, laws: Sequence[Law], weights: npt.ArrayLike) -> None:
         weights = np.asarray(weights, dtype=np.float64)
         _check(laws, weights)
-        used: npt.NDArray[np.bool_] = np.asarray((weights.reshape(len(laws), -1) > 0).any(axis=1))
+        used: npt.NDArray[np.bool_] = weights > 0 if weights.ndim == 1 else np.ones(len(laws), bool)
         self.laws = [law for law, own in zip(laws, used, strict=True) if own]
         self.weights = weights[used] / weights.sum(axis=0)
         self.discrete = self.laws[0].discrete
