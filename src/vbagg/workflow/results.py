@@ -129,7 +129,7 @@ def write_validation(validation: Validation, folder: Path, unit: str) -> None:
     validation.scores().to_csv(folder / "scores.csv")
     validation.coverage().to_csv(folder / "coverage.csv", index=False)
     validation.compare().to_csv(folder / "comparison.csv")
-    (folder / VERDICT).write_text(validation.verdict("polygons", unit=unit) + "\n", encoding="utf-8")
+    (folder / VERDICT).write_text(validation.summary("polygons", unit=unit) + "\n", encoding="utf-8")
 
 
 def read_verdict(folder: Path) -> str:
