@@ -29,17 +29,44 @@ FAR_OFF = 0.4
 """And from where intervals mean nothing."""
 
 
+SENTENCES = {
+    "untested": "Whether differences inside {bags} are told rightly was not tested{why}.",
+    "few": "{n} {bags} with totals are too few to tell whether differences inside them are told rightly.",
+    "told": (
+        "Fitted to {unions} unions of {bags} in place of these, the model told which {bags} inside have the higher rates:"
+        " it explained {skill} of their differences."
+    ),
+    "perhaps": (
+        "Fitted to {unions} unions of {bags} in place of these, the model told differences inside them better than chance,"
+        " but not clearly: it explained {skill} of them."
+    ),
+    "not_told": (
+        "Fitted to {unions} unions of {bags} in place of these, the model told differences inside them no better than"
+        " chance."
+    ),
+    "little": (
+        "Inside {bags} the map is expected to explain next to nothing of the differences between places ({skill}, {low} to"
+        " {high}): one rate for each is as good."
+    ),
+    "much": "Inside {bags} the map is expected to explain {skill} of the differences between places ({low} to {high}).",
+    "unseen": "Intervals are too narrow: those of {level} held {unseen} of the totals of {bags} that were left out.",
+    "narrow": "Intervals are too narrow: those of {level} are expected to hold the rates of {held} of places.",
+    "right": "Intervals are about as wide as they should be: those of {level} are expected to hold {held} of places.",
+}
+"""What reasons say, by name."""
+
+
 @dataclass(frozen=True)
 class Reason:
-    """A sentence with its numbers apart, so that it can be said in other languages."""
+    """A sentence by its name with its numbers apart, so that it can be said in other languages."""
 
-    template: str
+    name: str
     values: Mapping[str, str] = field(default_factory=dict)
     speaks: Word = "yes"
     """The best word that it allows."""
 
     def __str__(self) -> str:
-        return self.template.format(**self.values)
+        return SENTENCES[self.name].format(**self.values)
 
 
 @dataclass(frozen=True)
@@ -60,15 +87,14 @@ class Verdict:
     def document(self) -> dict[str, Any]:
         """As it is stored."""
         said = [
-            {"template": reason.template, "values": dict(reason.values), "speaks": reason.speaks}
-            for reason in self.because
+            {"name": reason.name, "values": dict(reason.values), "speaks": reason.speaks} for reason in self.because
         ]
         return {"word": self.word, "reasons": list(self.reasons), "said": said}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Verdict:
         """What `document` gave."""
-        because = tuple(Reason(one["template"], one["values"], one["speaks"]) for one in document["said"])
+        because = tuple(Reason(one["name"], one["values"], one["speaks"]) for one in document["said"])
         if document["word"] not in WORDS or tuple(document["reasons"]) != tuple(map(str, because)):
             raise ValueError("a verdict must have a word and the reasons that were stored with it")
         return cls(document["word"], because)
@@ -76,65 +102,40 @@ class Verdict:
 
 def judge(nested: Nested | None, validation: Validation | None = None, bags: str = "bags") -> Verdict:
     """Put together what nested validation and cross-validation found; `bags` says what bags are, in the plural."""
+    n = nested.claims.n_bags if nested is not None else validation.n_bags if validation is not None else None
+    few = [] if n is None or n >= FEWEST_BAGS else [Reason("few", {"n": f"{n:,}", "bags": bags}, "no")]
     if nested is None or not nested.sums or not len(nested.claims.table):
-        return _untested(nested, bags)
-    because = (_inside_unions(nested, bags), _inside_bags(nested, bags), _intervals(nested, validation, bags))
-    return Verdict(max((reason.speaks for reason in because), key=WORDS.index), because)
-
-
-def _untested(nested: Nested | None, bags: str) -> Verdict:
-    failures = [] if nested is None else nested.failures
-    why = f" ({failures[0]['reason'].rstrip('.')})" if failures else ""
-    text = "Whether differences inside {bags} are told rightly was not tested{why}."
-    return Verdict("no", (Reason(text, {"bags": bags, "why": why}, "no"),))
+        failures = [] if nested is None else nested.failures
+        why = f" ({failures[0]['reason'].rstrip('.')})" if failures else ""
+        because = [*(few or [Reason("untested", {"bags": bags, "why": why}, "no")])]
+    else:
+        because = [
+            *(few or [_inside_unions(nested, bags)]),
+            _inside_bags(nested, bags),
+            _intervals(nested, validation, bags),
+        ]
+    return Verdict(max((reason.speaks for reason in because), key=WORDS.index), tuple(because))
 
 
 def _inside_unions(nested: Nested, bags: str) -> Reason:
     """What tests at scales that can be seen say."""
-    n = nested.claims.n_bags
-    if n < FEWEST_BAGS:
-        text = "{n} {bags} with totals are too few to tell whether differences inside them are told rightly."
-        return Reason(text, {"n": f"{n:,}", "bags": bags}, "no")
     scales = nested.scales()
     best = scales.loc[scales["unions"].idxmax()]
     values = {"bags": bags, "skill": _percent(max(best["skill"], 0.0)), "unions": f"{best['unions']:,}"}
     p = nested.p_value()
     if p < CLEAR:
-        text = (
-            "Fitted to {unions} unions of {bags} in place of these, the model told which {bags} inside have the higher"
-            " rates: it explained {skill} of their differences."
-        )
-        return Reason(text, values, "yes")
-    if p < LIKELY:
-        text = (
-            "Fitted to {unions} unions of {bags} in place of these, the model told differences inside them better than"
-            " chance, but not clearly: it explained {skill} of them."
-        )
-        return Reason(text, values, "with care")
-    text = (
-        "Fitted to {unions} unions of {bags} in place of these, the model told differences inside them no better than"
-        " chance."
-    )
-    return Reason(text, values, "no")
+        return Reason("told", values, "yes")
+    return Reason("perhaps", values, "with care") if p < LIKELY else Reason("not_told", values, "no")
 
 
 def _inside_bags(nested: Nested, bags: str) -> Reason:
     """What is expected of cells."""
     skill = nested.cells().skill
-    values = {
-        "bags": bags,
-        "skill": _percent(max(skill.value, 0.0)),
-        "low": _percent(max(skill.low, 0.0)),
-        "high": _percent(max(skill.high, 0.0)),
-    }
+    ends = {"skill": skill.value, "low": skill.low, "high": skill.high}
+    values = {"bags": bags, **{name: _percent(max(value, 0.0)) for name, value in ends.items()}}
     if skill.value < LEAST:
-        text = (
-            "Inside {bags} the map is expected to explain next to nothing of the differences between places"
-            " ({skill}, {low} to {high}): one rate for each is as good."
-        )
-        return Reason(text, values, "no")
-    text = "Inside {bags} the map is expected to explain {skill} of the differences between places ({low} to {high})."
-    return Reason(text, values, "yes" if skill.value >= USEFUL and skill.low > 0 else "with care")
+        return Reason("little", values, "no")
+    return Reason("much", values, "yes" if skill.value >= USEFUL and skill.low > 0 else "with care")
 
 
 def _intervals(nested: Nested, validation: Validation | None, bags: str) -> Reason:
@@ -142,13 +143,8 @@ def _intervals(nested: Nested, validation: Validation | None, bags: str) -> Reas
     expected, seen = nested.cells().coverage[JUDGED], _of_unseen_bags(validation)
     values = {"bags": bags, "level": _percent(JUDGED), "held": _percent(expected.value)}
     if seen is not None and seen < min(expected.value, JUDGED - TOLERATED):
-        text = "Intervals are too narrow: those of {level} held {unseen} of the totals of {bags} that were left out."
-        return Reason(text, {**values, "unseen": _percent(seen)}, _allowed(seen))
-    if expected.value < JUDGED - TOLERATED:
-        text = "Intervals are too narrow: those of {level} are expected to hold the rates of {held} of places."
-    else:
-        text = "Intervals are about as wide as they should be: those of {level} are expected to hold {held} of places."
-    return Reason(text, values, _allowed(expected.value))
+        return Reason("unseen", {**values, "unseen": _percent(seen)}, _allowed(seen))
+    return Reason("narrow" if expected.value < JUDGED - TOLERATED else "right", values, _allowed(expected.value))
 
 
 def _allowed(held: float) -> Word:
