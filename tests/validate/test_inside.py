@@ -57,20 +57,22 @@ def test_scores_are_those_of_a_loop():
     assert sorted(table.index) == sorted(label for label, u in zip(bags.labels, one.of, strict=True) if u < 3)
     totals = model.posterior_areas(one.coarse, np.arange(len(bag)), one.part)
     draws = totals.law.sample(100_000, 0)
+    of_sums = model.posterior_bags(one.coarse).std ** 2
+    roots = np.sqrt(draws / bags.totals()).mean(axis=0)
     for a, label in enumerate(bags.labels):
         if label not in table.index:
             continue
-        mates, weight = one.of == one.of[a], bags.totals()
+        mates, weight, row = one.of == one.of[a], bags.totals(), table.loc[label]
+        share = weight[mates] / weight[mates].sum()
         same = y[mates].sum() / weight[mates].sum()
-        row = table.loc[label]
-        assert row["value"] == pytest.approx(np.sqrt(y[a] / weight[a]))
-        assert row["constant"] == pytest.approx(np.sqrt(same))
         assert row["same_rate"] == pytest.approx(same * weight[a])
-        root = np.sqrt(draws[:, a] / weight[a])
-        assert row["estimate"] == pytest.approx(root.mean(), rel=0.02)
-        share = totals.mean[a] / y[mates].sum()
+        assert row["value"] == pytest.approx(np.sqrt(y[a] / weight[a]) - share @ np.sqrt(y[mates] / weight[mates]))
+        assert row["estimate"] == pytest.approx(roots[a] - share @ roots[mates], abs=0.01)
+        of_union = totals.mean[a] / y[mates].sum()
+        kept = 1 - of_union**2 * of_sums[one.of[a]] / totals.std[a] ** 2
+        assert row["own_error"] == pytest.approx(kept * np.sqrt(draws[:, a] / weight[a]).var(), rel=0.1)
         # noise of a count given its union's: a binomial's, on the scale of square roots
-        assert row["noise"] == pytest.approx((1 - share) / (4 * weight[a]), rel=0.05)
+        assert row["noise"] == pytest.approx((1 - of_union) / (4 * weight[a]), rel=0.05)
     assert table["mean"].sum() == pytest.approx(table["y"].sum(), rel=0.03)
 
 
@@ -81,11 +83,12 @@ def test_cells_claim_what_their_posterior_says():
     bags = vbagg.Bags(X, bag, rng.uniform(10, 50, 40))
     y = rng.poisson(bags.sum_by_bag(bags.weight * np.exp(bags.X[:, 0]))).astype(float)
     model = vbagg.VBAgg("poisson", hyper="point").fit(bags, y, progress=False)
-    cells = claims_of_cells(model, bags, Known(y), most=17)
-    assert len(cells) == 17
-    assert cells["share"].iloc[0] == pytest.approx(17 / 40)
+    cells = claims_of_cells(model, bags, most=24)
+    assert len(cells) == 24
+    assert cells["parts"].to_numpy() == pytest.approx(bags.effective_sizes()[bags.bag[cells["row"]]])
     root = np.sqrt(model.posterior(bags).law.sample(100_000, 1))[:, cells["row"]]
-    own = np.sqrt(y / bags.totals())[bags.bag[cells["row"]]]
-    assert cells["estimate"].to_numpy() == pytest.approx(root.mean(axis=0), rel=0.02)
+    for label, own in cells.groupby("bag"):
+        at = np.flatnonzero(cells["bag"] == label)
+        mean = np.average(root.mean(axis=0)[at], weights=own["exposure"])
+        assert own["estimate"].to_numpy() == pytest.approx(root.mean(axis=0)[at] - mean, abs=0.01)
     assert cells["own_error"].to_numpy() == pytest.approx(root.var(axis=0), rel=0.1)
-    assert cells["own_spread"].to_numpy() == pytest.approx(np.mean((root - own) ** 2, axis=0), rel=0.1)

@@ -23,16 +23,21 @@ def scale(name, unions, told, observed, size=2, held=0.9, error=1.0, seed=0):
     wrong = rng.normal(0, error, len(union))
     inside = {f"inside_{k}": (rng.random(len(union)) < held).astype(float) for k in (50, 80, 90, 95)}
     columns = {"bag": np.arange(len(union)), "union": union, "y": 1.0, "exposure": rng.uniform(1, 3, len(union))}
-    columns |= {"value": 5 + observed * truth, "constant": 5.0, "estimate": 5 + told * (truth + wrong), "noise": 0.01}
-    columns |= {"own_error": 0.4, "own_spread": 0.4 + told**2, **inside}
+    columns |= {
+        "value": observed * truth,
+        "estimate": told * (truth + wrong),
+        "noise": 0.01,
+        "own_error": 0.4,
+        **inside,
+    }
     return FoldResult(name, ("vbagg",), "normal", unions, pd.DataFrame(columns))
 
 
 def cells(claimed, bags=60):
     rng = np.random.default_rng(3)
     bag = np.repeat(np.arange(bags), 40)
-    columns = {"row": np.arange(len(bag)), "bag": bag, "exposure": rng.uniform(1, 2, len(bag)), "share": 1.0}
-    table = pd.DataFrame({**columns, "own_error": (1 - claimed) * 0.7, "own_spread": 0.7})
+    columns = {"row": np.arange(len(bag)), "bag": bag, "exposure": rng.uniform(1, 2, len(bag)), "parts": 38.0}
+    table = pd.DataFrame({**columns, "own_error": (1 - claimed) * 0.7, "estimate": np.sqrt(claimed * 0.7)})
     return FoldResult("cells", ("vbagg",), "normal", bags, table)
 
 
@@ -46,7 +51,7 @@ def test_skill_is_that_of_a_loop():
     own = one = noise = 0.0
     for row in fold.table.itertuples():
         own += row.exposure * (row.value - row.estimate) ** 2
-        one += row.exposure * (row.value - row.constant) ** 2
+        one += row.exposure * row.value**2
         noise += row.exposure * row.noise
     sums = Sums.of(fold.table)
     assert sums.total().skill == pytest.approx(1 - (own - noise) / (one - noise))
@@ -65,7 +70,8 @@ def test_p_values_tell_what_agrees_from_what_does_not():
     assert 0.02 < none.p_value() < 0.98
     assert wrong.p_value(worse=True) < 1e-4
     table = right.folds[0].table
-    agreement = (table["estimate"] - 5) * (table["value"] - 5) / (table["own_spread"] + table["noise"])
+    expected = table["own_error"] + table["estimate"] ** 2 + table["noise"]
+    agreement = table["estimate"] * table["value"] / expected
     gains = agreement.groupby(table["union"]).sum()
     assert right.p_value() == pytest.approx(stats.wilcoxon(gains, alternative="greater").pvalue, rel=1e-6)
 

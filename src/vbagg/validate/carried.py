@@ -58,8 +58,9 @@ class Carried:
 def carry(scales: Mapping[str, Sums], cells: pd.DataFrame) -> Carried:
     """Carry what was seen at scales on to `cells`, of which a model claims its errors (`inside.claims_of_cells`)."""
     weight = cells["exposure"].to_numpy()
-    left = float(weight @ cells["own_error"] / max(weight @ cells["own_spread"], 1e-300))
-    parts = np.log(max(2.0, _parts(cells)))
+    error, told = cells["own_error"].to_numpy(), cells["estimate"].to_numpy()
+    left = float(weight @ error / max(weight @ (error + told**2), 1e-300))
+    parts = np.log(max(2.0, float(cells["parts"].median())))
     more, sd = _carried([_seen(one, _log_unexplained) for one in scales.values()], parts)
     skill = Estimate(*(float(1 - left * np.exp(more + z * sd)) for z in (0.0, *_ends())))
     skill = Estimate(skill.value, min(skill.low, skill.high), max(skill.low, skill.high))
@@ -76,13 +77,6 @@ def _covered(scales: Mapping[str, Sums], level: float, parts: float) -> Estimate
 def _ends() -> tuple[float, float]:
     z = float(ndtri((1 + INTERVAL) / 2))
     return -z, z
-
-
-def _parts(cells: pd.DataFrame) -> float:
-    """Effective number of cells of a typical bag."""
-    by_bag = cells.groupby("bag")["exposure"]
-    total, squares = by_bag.sum(), cells["exposure"].pow(2).groupby(cells["bag"]).sum()
-    return float(np.median(total**2 / squares) / cells["share"].iloc[0])
 
 
 def _seen(sums: Sums, what: Any) -> tuple[float, float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 MOST_ROWS = 200_000
 """Individuals that are held at a time."""
-MOST_CELLS = 4_000
-"""Cells whose claims are looked at."""
+MOST_CELLS, FEWEST_LOOKED_AT = 4_000, 40
+"""Cells whose claims are looked at, and bags that these are from."""
 LEVELS = (np.arange(40) + 0.5) / 40
 """Quantiles that stand for a law."""
 
@@ -67,8 +68,8 @@ def scores_inside(model: Any, unions: Unions, known: Known) -> pd.DataFrame:
     """Scores of the bags inside unions by a model that was fitted to the outputs of these, a row each.
 
     Columns as in `Validation.table`; `union`, and `same_rate`: the output if the union had one rate. Then on the scale
-    of `Root` the `value` observed, the model's `estimate`, that of one rate (`constant`), the squared errors that the
-    model expects of these two (`own_error`, `own_spread`), and what chance adds to them (`noise`).
+    of `Root`, as differences from the mean of the union: the `value` observed, the model's `estimate`, the squared
+    error that it expects (`own_error`), and what chance adds to it (`noise`).
     """
     import pandas as pd
 
@@ -77,18 +78,19 @@ def scores_inside(model: Any, unions: Unions, known: Known) -> pd.DataFrame:
     same = (unions.sum(known.y) / unions.sum(exposure))[unions.of]
     to_root = Root(outputs.counts)
     rates = to_root(outputs.nodes / exposure)
-    value, constant = to_root(known.y / exposure), to_root(same)
+
+    def differences(values: Floats) -> Floats:
+        return values - (unions.sum(exposure * values) / unions.sum(exposure))[unions.of]
+
     columns = {
         "bag": unions.fine.labels,
         "union": unions.of,
         "y": known.y,
         "exposure": exposure,
         "same_rate": same * exposure,
-        "value": value,
-        "constant": constant,
-        "estimate": rates.mean(axis=0),
+        "value": differences(to_root(known.y / exposure)),
+        "estimate": differences(rates.mean(axis=0)),
         "own_error": rates.var(axis=0),
-        "own_spread": np.mean((rates - constant) ** 2, axis=0),
         "noise": outputs.noise * (to_root.slope(outputs.mean / exposure) / exposure) ** 2,
     }
     rows = {name: np.asarray(values)[inside] for name, values in columns.items()}
@@ -181,27 +183,37 @@ def _variance_of_sums(model: Any, unions: Unions, plain: Any, known: Known) -> F
     return (slope * model.posterior_bags(unions.coarse).std) ** 2
 
 
-def claims_of_cells(model: Any, bags: Bags, known: Known, most: int = MOST_CELLS) -> pd.DataFrame:
+def claims_of_cells(model: Any, bags: Bags, most: int = MOST_CELLS) -> pd.DataFrame:
     """What a model that was fitted to the outputs of bags claims of its errors inside these, for some of the cells.
 
-    Columns as those of `scores_inside` on the scale of `Root`; `exposure` is the weight of a cell, `share` that of the
-    cells that are looked at.
+    Columns as those of `scores_inside` on the scale of `Root`; `exposure` is the weight of a cell, `parts` how many
+    cells its bag has in effect.
     """
     import pandas as pd
 
-    posterior = model.posterior(bags)
-    weighty = np.flatnonzero(bags.weight > 0)
-    rows = weighty[np.unique(np.linspace(0, len(weighty) - 1, min(most, len(weighty))).astype(int))]
-    to_root = Root(bool(model._checked().likelihood.counts))
-    rates = to_root(posterior.law[rows].quantile(LEVELS))
-    constant = to_root(known.y / known.exposure(bags))[bags.bag[rows]]
+    rows = _some_cells(bags, most)
+    rates = Root(bool(model._checked().likelihood.counts))(model.posterior(bags).law[rows].quantile(LEVELS))
+    weight, (_, bag) = bags.weight[rows], np.unique(bags.bag[rows], return_inverse=True)
+    estimate = rates.mean(axis=0)
     columns = {
         "row": rows,
         "bag": bags.labels[bags.bag[rows]],
-        "exposure": bags.weight[rows],
-        "constant": constant,
-        "estimate": rates.mean(axis=0),
+        "exposure": weight,
+        "estimate": estimate - (np.bincount(bag, weight * estimate) / np.bincount(bag, weight))[bag],
         "own_error": rates.var(axis=0),
-        "own_spread": np.mean((rates - constant) ** 2, axis=0),
+        "parts": bags.effective_sizes()[bags.bag[rows]],
     }
-    return pd.DataFrame({**columns, "share": len(rows) / len(weighty)})
+    return pd.DataFrame(columns)
+
+
+def _some_cells(bags: Bags, most: int) -> NDArray[np.intp]:
+    """Rows of positive weight, of some bags and of each alike if all are too many."""
+    weighty = [start + np.flatnonzero(bags.weight[start:stop] > 0) for start, stop in itertools.pairwise(bags.starts)]
+    number = min(len(weighty), max(FEWEST_LOOKED_AT, most * len(weighty) // max(1, sum(map(len, weighty)))))
+    chosen = [weighty[at] for at in _evenly(len(weighty), number)]
+    return np.concatenate([rows[_evenly(len(rows), max(1, most // number))] for rows in chosen])
+
+
+def _evenly(n: int, number: int) -> NDArray[np.intp]:
+    """So many of `n` positions, or all."""
+    return np.unique(np.linspace(0, n - 1, min(n, number)).astype(np.intp))

@@ -166,12 +166,13 @@ class _Job:
         fitted = self.fitted
         if fitted is None:
             fitted = clone(self.model).fit(self.bags, self.known.y, progress=False, **self.known.facts())
-        return claims_of_cells(fitted, self.bags, self.known)
+        return claims_of_cells(fitted, self.bags)
 
     def _digest(self, one: Unions | None) -> str:
         found = hashlib.sha256(f"{__version__} {content(sorted(self.model.get_params(deep=False).items()))}".encode())
         parts = (self.bags.X, self.bags.weight, self.bags.bag, self.bags.labels, self.known.y, self.known.trials)
-        told = (self.known.completeness, self.known.weight_sd, None if one is None else one.of)
+        of_scale = getattr(self.fitted, "elbo_", None) if one is None else one.of
+        told = (self.known.completeness, self.known.weight_sd, of_scale)
         for values in (*parts, *told):
             found.update(content(values).encode())
         return found.hexdigest()

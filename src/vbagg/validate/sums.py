@@ -27,6 +27,7 @@ class Sums:
     """Squared errors of one rate for the union."""
     noise: Floats
     own_error: Floats
+    """Squared errors that the model expects of itself, and of one rate."""
     own_spread: Floats
     agreement: Floats
     """How far differences that the model tells and those observed go together, in units of what it expects."""
@@ -39,18 +40,19 @@ class Sums:
         """Of the table of a scale."""
         _, union = np.unique(table["union"], return_inverse=True)
         value, weight = table["value"].to_numpy(), table["exposure"].to_numpy()
-        told, observed = table["estimate"] - table["constant"], value - table["constant"]
+        told = table["estimate"].to_numpy()
+        spread = table["own_error"] + told**2
 
         def summed(values: Any) -> Floats:
             return np.bincount(union, np.asarray(values, dtype=float)).astype(float)
 
         return cls(
-            own=summed(weight * (value - table["estimate"]) ** 2),
-            one=summed(weight * (value - table["constant"]) ** 2),
+            own=summed(weight * (value - told) ** 2),
+            one=summed(weight * value**2),
             noise=summed(weight * table["noise"]),
             own_error=summed(weight * table["own_error"]),
-            own_spread=summed(weight * table["own_spread"]),
-            agreement=summed(told * observed / (table["own_spread"] + table["noise"])),
+            own_spread=summed(weight * spread),
+            agreement=summed(told * value / (spread + table["noise"])),
             bags=summed(np.ones(len(table))),
             inside={level: summed(table[f"inside_{percent(level)}"]) for level in LEVELS},
         )

@@ -33,20 +33,20 @@ SENTENCES = {
     "untested": "Whether differences inside {bags} are told rightly was not tested{why}.",
     "few": "{n} {bags} with totals are too few to tell whether differences inside them are told rightly.",
     "told": (
-        "Fitted to {unions} unions of {bags} in place of these, the model told which {bags} inside have the higher rates:"
-        " it explained {skill} of their differences."
+        "Given only the totals of {unions} groups of neighbouring {bags}, the model told which {bags} inside these have"
+        " the higher rates: it explained {skill} of their differences."
     ),
     "perhaps": (
-        "Fitted to {unions} unions of {bags} in place of these, the model told differences inside them better than chance,"
-        " but not clearly: it explained {skill} of them."
+        "Given only the totals of {unions} groups of neighbouring {bags}, the model told differences inside these"
+        " better than chance, but not clearly: it explained {skill} of them."
     ),
     "not_told": (
-        "Fitted to {unions} unions of {bags} in place of these, the model told differences inside them no better than"
-        " chance."
+        "Given only the totals of {unions} groups of neighbouring {bags}, the model told differences inside these no"
+        " better than chance."
     ),
     "little": (
-        "Inside {bags} the map is expected to explain next to nothing of the differences between places ({skill}, {low} to"
-        " {high}): one rate for each is as good."
+        "Inside {bags} the map is expected to explain next to nothing of the differences between places ({skill}, {low}"
+        " to {high}): one rate for each is as good."
     ),
     "much": "Inside {bags} the map is expected to explain {skill} of the differences between places ({low} to {high}).",
     "unseen": "Intervals are too narrow: those of {level} held {unseen} of the totals of {bags} that were left out.",
@@ -107,7 +107,7 @@ def judge(nested: Nested | None, validation: Validation | None = None, bags: str
     if nested is None or not nested.sums or not len(nested.claims.table):
         failures = [] if nested is None else nested.failures
         why = f" ({failures[0]['reason'].rstrip('.')})" if failures else ""
-        because = [*(few or [Reason("untested", {"bags": bags, "why": why}, "no")])]
+        because = few or [Reason("untested", {"bags": bags, "why": why}, "no")]
     else:
         because = [
             *(few or [_inside_unions(nested, bags)]),

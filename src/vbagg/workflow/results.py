@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from vbagg.doctor import Findings
     from vbagg.geo.display import Frame
     from vbagg.geo.ratio import Change
-    from vbagg.validate import Validation
+    from vbagg.validate import Nested, Validation
 
-FINDINGS, FOLDS, VERDICT = "findings.json", "folds.json", "verdict.txt"
+FINDINGS, FOLDS, VERDICT, WORD = "findings.json", "folds.json", "verdict.txt", "verdict.json"
+NESTED = "nested.json"
 RATES = (
     *("observed", "observed_rate", "fitted", "fitted_lower", "fitted_upper"),
     *("rate", "predicted_lower", "predicted_upper"),
@@ -129,6 +130,11 @@ def write_validation(validation: Validation, folder: Path, unit: str) -> None:
     validation.scores().to_csv(folder / "scores.csv")
     validation.coverage().to_csv(folder / "coverage.csv", index=False)
     validation.compare().to_csv(folder / "comparison.csv")
+    if validation.nested is not None:
+        (folder / NESTED).write_text(json.dumps(validation.nested.document()), encoding="utf-8")
+        validation.nested.scales().to_csv(folder / "scales.csv", index=False)
+    verdict = validation.verdict("polygons")
+    (folder / WORD).write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
     (folder / VERDICT).write_text(validation.summary("polygons", unit=unit) + "\n", encoding="utf-8")
 
 
@@ -136,6 +142,18 @@ def read_verdict(folder: Path) -> str:
     """The verdict that `write_validation` wrote."""
     with written_by("validate", folder / VERDICT):
         return (folder / VERDICT).read_text(encoding="utf-8").strip()
+
+
+def read_nested(folder: Path) -> Nested | None:
+    """What fits to larger areas said, None if there were none."""
+    if not (folder / NESTED).exists():
+        return None
+    from vbagg.validate import Nested
+
+    with written_by("validate", folder / NESTED):
+        nested = Nested.from_document(json.loads((folder / NESTED).read_text(encoding="utf-8")))
+        nested.scales()
+        return nested
 
 
 def read_validation(folder: Path) -> Validation | None:
@@ -147,7 +165,7 @@ def read_validation(folder: Path) -> Validation | None:
     with written_by("validate", folder / FOLDS):
         document = json.loads((folder / FOLDS).read_text(encoding="utf-8"))
         folds = tuple(FoldResult.from_json(json.dumps(fold)) for fold in document["folds"])
-        validation = Validation(folds, document["per"])
+        validation = Validation(folds, document["per"], read_nested(folder))
         # what cannot be scored is none of ours
         validation.scores().loc["vbagg"]
         validation.coverage()
