@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from vbagg.validate.carried import CELLS_SD, SCALE_SD, carry
+from vbagg.validate.carried import COMES_TRUE, WIDTH, carry
 from vbagg.validate.result import FoldResult
 from vbagg.validate.scales import Nested
 from vbagg.validate.sums import Sums
@@ -88,13 +88,32 @@ def test_one_scale_is_carried_as_a_normal_prior_says():
     fold = scale("2", 5000, 0.5, 1.0, held=0.6)
     told = carry({"2": Sums.of(fold.table)}, cells(0.4).table)
     # a scale without chance: weight of what is seen there by the two variances, slopes apart
-    weight = CELLS_SD**2 / (CELLS_SD**2 + SCALE_SD**2)
+    weight = WIDTH.sd**2 / (WIDTH.sd**2 + WIDTH.scale_sd**2)
     seen = np.log(stats.norm.ppf(0.8) / stats.norm.ppf(0.95))
     assert told.coverage[0.9].value == pytest.approx(
         2 * stats.norm.cdf(stats.norm.ppf(0.95) * np.exp(weight * seen)) - 1, abs=0.01
     )
     assert told.coverage[0.9].low < told.coverage[0.9].value < told.coverage[0.9].high
     assert told.claimed == pytest.approx(0.4)
+
+
+def test_skill_is_that_of_told_differences_that_come_true():
+    # what is observed is `observed / told` times what is told, and a scale without chance has a known weight
+    fold = scale("2", 5000, 0.5, 0.6, error=1e-6)
+    table = cells(0.3).table
+    told = carry({"2": Sums.of(fold.table)}, table)
+    weight = COMES_TRUE.sd**2 / (COMES_TRUE.sd**2 + COMES_TRUE.scale_sd**2)
+    slope = 1 + weight * (0.6 / 0.5 - 1)
+    sums = Sums.of(fold.table).total()
+    share = 0.6**2 / (0.6**2 + COMES_TRUE.scale_sd**2)
+    more = np.exp(share * np.log(sums.own_spread / (sums.one - sums.noise))[0])
+    assert told.skill.value == pytest.approx(0.3 * more * (2 * slope - 1), rel=0.05)
+    assert told.skill.low < told.skill.value < told.skill.high
+
+
+def test_a_map_that_tells_nothing_explains_nothing():
+    table = cells(0.0).table
+    assert carry({"2": Sums.of(scale("2", 40, 0.5, 1.0).table)}, table).skill.high == 0
 
 
 def test_claims_are_believed_less_where_tests_are_failed():

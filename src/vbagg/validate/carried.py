@@ -1,15 +1,17 @@
 """From bags inside unions to cells inside bags: what was seen at several scales, carried on with its uncertainty.
 
-At each scale two things are seen: by which factor the part of the differences that a model leaves unexplained is larger
-than it claims, and by which factor its intervals are wider than they need be. Logarithms of both follow a line in the
-logarithm of the number of parts of each area whose output is known: two, four or eight bags of a union, and the cells
-of a bag. Cells are where this line leads, as far as a prior allows that says how well claims hold for most models.
+At each scale three things are seen: how much of the differences that a model tells comes true (the slope of what was
+observed on what was told), by which factor differences are larger or smaller than it claims, and by which factor its
+intervals are wider than they need be. Each follows a line in the logarithm of the number of parts of an area whose
+output is known: two, four or eight bags of a union, and the cells of a bag. Cells are where this line leads, as far as
+a prior allows that says how well claims hold for most models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,15 +25,37 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
-RESAMPLED = 400
-INTERVAL = 0.9
-CELLS_SD = 0.2
-"""By how much logarithms of both factors vary among models: seen in simulated countries (`benchmarks/carried.py`)."""
-SLOPE_SD = 0.05
-"""And their slopes."""
-SCALE_SD = 0.5
-"""How far a scale may lie off the line, beyond chance."""
+RESAMPLED, DRAWS = 400, 2000
+ENDS = (0.05, 0.95)
 LEAST, MOST = 1e-3, 1 - 1e-3
+
+
+@dataclass(frozen=True)
+class Line:
+    """Prior of a line: its value and standard deviation at the cells, and that of scales about it, beyond chance.
+
+    Seen in simulated countries of all kinds (`benchmarks/carried.py`).
+    """
+
+    mean: float
+    sd: float
+    scale_sd: float
+    slope_sd: float = 0.05
+
+    def at(self, parts: float, seen: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+        """Mean and standard deviation at cells, so many `parts` of an area in logarithms, given what was seen."""
+        place, values, variance = (np.array(column) for column in zip(*seen, strict=True))
+        design = np.stack([np.ones_like(place), place - parts], axis=1)
+        noise = np.diag(variance + self.scale_sd**2)
+        prior = np.diag([self.sd**2, self.slope_sd**2])
+        gain = prior @ design.T @ np.linalg.inv(design @ prior @ design.T + noise)
+        left = prior - gain @ design @ prior
+        return float(self.mean + gain[0] @ (values - self.mean)), float(np.sqrt(left[0, 0]))
+
+
+COMES_TRUE = Line(1.0, 0.3, 0.5)
+SHARE = Line(0.0, 0.6, 0.5)
+WIDTH = Line(0.0, 0.2, 0.5)
 
 
 @dataclass(frozen=True)
@@ -57,26 +81,34 @@ class Carried:
 
 def carry(scales: Mapping[str, Sums], cells: pd.DataFrame) -> Carried:
     """Carry what was seen at scales on to `cells`, of which a model claims its errors (`inside.claims_of_cells`)."""
-    weight = cells["exposure"].to_numpy()
-    error, told = cells["own_error"].to_numpy(), cells["estimate"].to_numpy()
-    left = float(weight @ error / max(weight @ (error + told**2), 1e-300))
+    weight, told = cells["exposure"].to_numpy(), cells["estimate"].to_numpy() ** 2
+    claimed = float(weight @ told / max(weight @ (told + cells["own_error"].to_numpy()), 1e-300))
     parts = np.log(max(2.0, float(cells["parts"].median())))
-    more, sd = _carried([_seen(one, _log_unexplained) for one in scales.values()], parts)
-    skill = Estimate(*(float(1 - left * np.exp(more + z * sd)) for z in (0.0, *_ends())))
-    skill = Estimate(skill.value, min(skill.low, skill.high), max(skill.low, skill.high))
-    return Carried(skill, 1 - left, {level: _covered(scales, level, parts) for level in LEVELS})
+
+    def normal(line: Line, what: Callable[[Sums], Floats]) -> tuple[float, float]:
+        return line.at(parts, [_seen(one, what) for one in scales.values()])
+
+    slope, share = normal(COMES_TRUE, _slope), normal(SHARE, _log_share)
+    skill = _skill(*slope, *share, claimed)
+    coverage = {level: _covered(*normal(WIDTH, partial(_log_width, level=level)), level) for level in LEVELS}
+    return Carried(skill, claimed, coverage)
 
 
-def _covered(scales: Mapping[str, Sums], level: float, parts: float) -> Estimate:
-    wanted = ndtri((1 + level) / 2)
-    wider, sd = _carried([_seen(one, lambda sums: _log_width(sums, level)) for one in scales.values()], parts)
-    value, low, high = (float(2 * ndtr(wanted * np.exp(wider + z * sd)) - 1) for z in (0.0, *_ends()))
+def _skill(slope: float, slope_sd: float, share: float, share_sd: float, claimed: float) -> Estimate:
+    """`s (2 b - 1)`: told differences are the share `s` of all, and come true with the slope `b`."""
+    z = np.random.default_rng(0).standard_normal((2, DRAWS))
+
+    def at(b: Any, log_share: Any) -> Any:
+        return np.minimum(claimed * np.exp(log_share), 1.0) * (2 * b - 1)
+
+    low, high = np.quantile(at(slope + slope_sd * z[0], share + share_sd * z[1]), ENDS)
+    return Estimate(float(at(slope, share)), float(low), float(min(high, 1.0)))
+
+
+def _covered(wider: float, sd: float, level: float) -> Estimate:
+    wanted, z = ndtri((1 + level) / 2), ndtri(ENDS)
+    value, low, high = (float(2 * ndtr(wanted * np.exp(wider + sd * at)) - 1) for at in (0.0, *z))
     return Estimate(value, low, high)
-
-
-def _ends() -> tuple[float, float]:
-    z = float(ndtri((1 + INTERVAL) / 2))
-    return -z, z
 
 
 def _seen(sums: Sums, what: Any) -> tuple[float, float, float]:
@@ -86,25 +118,23 @@ def _seen(sums: Sums, what: Any) -> tuple[float, float, float]:
     return float(np.log(total.bags[0] / len(sums.own))), float(what(total)[0]), float(np.var(drawn))
 
 
-def _log_unexplained(sums: Sums) -> Floats:
-    """Logarithm of what is left unexplained over what is claimed to be."""
+def _told(sums: Sums) -> Floats:
+    """Squared differences that were told."""
+    return np.maximum(sums.own_spread - sums.own_error, 1e-300)
+
+
+def _slope(sums: Sums) -> Floats:
+    """Of what was observed on what was told."""
+    return np.clip(0.5 * (sums.one + _told(sums) - sums.own) / _told(sums), -3.0, 3.0)
+
+
+def _log_share(sums: Sums) -> Floats:
+    """Logarithm of the share of what was told in what was observed, over that which is claimed."""
     real = np.maximum(sums.one - sums.noise, 0.05 * sums.one)
-    left = np.clip((sums.own - sums.noise) / real, 0.05, 5.0)
-    return np.log(left * np.maximum(sums.own_spread, 1e-300) / np.maximum(sums.own_error, 1e-300))
+    return np.log(sums.own_spread / np.maximum(real, 1e-300))
 
 
 def _log_width(sums: Sums, level: float) -> Floats:
     """Logarithm of the width of intervals over the width that coverage asks for."""
     covered = np.clip((sums.coverage(level) * sums.bags + level) / (sums.bags + 1), LEAST, MOST)
     return np.log(ndtri((1 + covered) / 2) / ndtri((1 + level) / 2))
-
-
-def _carried(seen: list[tuple[float, float, float]], parts: float) -> tuple[float, float]:
-    """Mean and standard deviation at the cells of a line with a prior, through what was seen."""
-    at, values, variance = (np.array(column) for column in zip(*seen, strict=True))
-    design = np.stack([np.ones_like(at), at - parts], axis=1)
-    noise = np.diag(variance + SCALE_SD**2)
-    prior = np.diag([CELLS_SD**2, SLOPE_SD**2])
-    gain = prior @ design.T @ np.linalg.inv(design @ prior @ design.T + noise)
-    mean, covariance = gain @ values, prior - gain @ design @ prior
-    return float(mean[0]), float(np.sqrt(covariance[0, 0]))
