@@ -6,8 +6,10 @@ import base64
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, Template
 from markupsafe import Markup
@@ -15,7 +17,8 @@ from markupsafe import Markup
 from vbagg.files import written_whole
 from vbagg.report.blocks import shown_blocks
 from vbagg.report.checks import check
-from vbagg.report.content import Report
+from vbagg.report.content import Report, Section
+from vbagg.report.texts import Texts, texts_in
 from vbagg.report.viewer import viewer_data
 
 STYLES = ("base.css", "sections.css", "viewer.css", "map.css", "print.css")
@@ -65,15 +68,13 @@ def page_html(report: Report) -> str:
     check(report)
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    sections = [
-        {"anchor": section.anchor, "title": section.title, "blocks": list(shown_blocks(section.blocks))}
-        for section in report.sections
-        if section.blocks
-    ]
+    say = texts_in(report.language)
     return _template().render(
         report=report,
-        sections=sections,
-        targets=_targets(report),
+        say=say,
+        sections=_shown(report.sections),
+        appendix=_shown(report.appendix),
+        targets=_targets(report, say),
         data=list(viewer_data(report)) if report.layers else [],
         script_hash=f"sha256-{digest}",
         style=Markup(_style()),
@@ -88,11 +89,21 @@ def _template() -> Template:
     return environment.get_template("page.html")
 
 
-def _targets(report: Report) -> list[tuple[str, str]]:
+def _shown(sections: Sequence[Section]) -> list[dict[str, Any]]:
+    """Those that have something to show."""
+    return [
+        {"anchor": section.anchor, "title": section.title, "blocks": list(shown_blocks(section.blocks))}
+        for section in sections
+        if section.blocks
+    ]
+
+
+def _targets(report: Report, say: Texts) -> list[tuple[str, str]]:
     """Anchors and names of the parts of the page."""
     targets = [("map", "Map")] if report.layers else []
     targets += [(section.anchor, section.title) for section in report.sections if section.blocks]
-    return targets + ([("cite", "How to cite")] if report.citation else [])
+    targets += [("cite", "How to cite")] if report.citation else []
+    return targets + ([("appendix", say("page.appendix"))] if report.appendix else [])
 
 
 def _checked_target(path: str | os.PathLike[str]) -> Path:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from vbagg.geo.ratio import Change
     from vbagg.validate import Validation
 
-FINDINGS, FOLDS, VERDICT = "findings.json", "folds.json", "verdict.txt"
+FINDINGS, FOLDS, VERDICT, WORD = "findings.json", "folds.json", "verdict.txt", "verdict.json"
+WORDS = ("yes", "with care", "no")
+"""How far a map can be relied on."""
 RATES = (
     *("observed", "observed_rate", "fitted", "fitted_lower", "fitted_upper"),
     *("rate", "predicted_lower", "predicted_upper"),
@@ -136,6 +138,21 @@ def read_verdict(folder: Path) -> str:
     """The verdict that `write_validation` wrote."""
     with written_by("validate", folder / VERDICT):
         return (folder / VERDICT).read_text(encoding="utf-8").strip()
+
+
+def read_word(folder: Path) -> tuple[str, tuple[str, ...]] | None:
+    """How far the map can be relied on, in a word and with reasons; None if nobody has looked."""
+    path = folder / WORD
+    if not path.exists():
+        return None
+    with written_by("validate", path):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        word, reasons = document["word"], document["reasons"]
+        if word not in WORDS:
+            raise ValueError(f"`word` must be one of {', '.join(WORDS)}; got {word!r}")
+        if not (isinstance(reasons, list) and reasons and all(isinstance(each, str) and each for each in reasons)):
+            raise ValueError("`reasons` must be sentences")
+        return word, tuple(reasons)
 
 
 def read_validation(folder: Path) -> Validation | None:
