@@ -6,7 +6,7 @@ import base64
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,15 @@ from vbagg.files import written_whole
 from vbagg.report.blocks import shown_blocks
 from vbagg.report.checks import check
 from vbagg.report.content import Report, Section
+from vbagg.report.scripts import DataBlock, script_json
+from vbagg.report.table_data import ShownAreas, area_blocks, shown_tables
 from vbagg.report.texts import Texts, texts_in
 from vbagg.report.viewer import viewer_data
 
-STYLES = ("base.css", "sections.css", "viewer.css", "map.css", "print.css")
+STYLES = ("base.css", "sections.css", "verdict.css", "areas.css", "viewer.css", "map.css", "print.css")
 SCRIPTS = (
     "dom.js",
+    "texts.js",
     "codec.js",
     "numbers.js",
     "layers.js",
@@ -37,6 +40,9 @@ SCRIPTS = (
     "compare.js",
     "controls.js",
     "viewer.js",
+    "area_rows.js",
+    "areas.js",
+    "download.js",
     "page.js",
 )
 
@@ -68,19 +74,27 @@ def page_html(report: Report) -> str:
     check(report)
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    say = texts_in(report.language)
+    say, tables = texts_in(report.language), shown_tables(report.tables)
     return _template().render(
         report=report,
         say=say,
         sections=_shown(report.sections),
         appendix=_shown(report.appendix),
         targets=_targets(report, say),
-        data=list(viewer_data(report)) if report.layers else [],
+        tables=tables,
+        data=list(_data(report, say, tables)),
         script_hash=f"sha256-{digest}",
         style=Markup(_style()),
         script=Markup(script),
         licence=Markup(_vendor("LICENSE-leaflet.txt")),
     )
+
+
+def _data(report: Report, say: Texts, tables: Sequence[ShownAreas]) -> Iterator[DataBlock]:
+    """All that scripts read."""
+    yield DataBlock("vbagg-texts", script_json(say.scripted), "application/json")
+    yield from viewer_data(report) if report.layers else ()
+    yield from area_blocks(tables)
 
 
 def _template() -> Template:
@@ -100,7 +114,8 @@ def _shown(sections: Sequence[Section]) -> list[dict[str, Any]]:
 
 def _targets(report: Report, say: Texts) -> list[tuple[str, str]]:
     """Anchors and names of the parts of the page."""
-    targets = [("map", "Map")] if report.layers else []
+    targets = [(table.anchor, table.title) for table in report.tables]
+    targets += [("map", "Map")] if report.layers else []
     targets += [(section.anchor, section.title) for section in report.sections if section.blocks]
     targets += [("cite", "How to cite")] if report.citation else []
     return targets + ([("appendix", say("page.appendix"))] if report.appendix else [])

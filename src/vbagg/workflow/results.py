@@ -28,6 +28,7 @@ RATES = (
     *("effect", "effect_lower", "effect_upper", "from_others", "from_others_lower", "from_others_upper", "chance"),
     "stands_out",
 )
+AREAS = ("covered", "rate", "rate_lower", "rate_upper")
 CHANGE = "with_points.json"
 """What points change in the maps."""
 BOUNDS = ("observed_lower", "observed_upper")
@@ -78,6 +79,20 @@ def read_polygon_table(path: Path, id: str, exposure: str, told: Sequence[str] =
         _require_states(table)
         if table.geometry.isna().any() or not set(table.geom_type) <= {"Polygon", "MultiPolygon"}:
             raise ValueError("it must hold polygons")
+    return table
+
+
+def read_areas(path: Path, exposure: str) -> gpd.GeoDataFrame:
+    """Other areas with the totals and rates that a model has for them."""
+    import geopandas as gpd
+    import pandas as pd
+
+    with written_by("predict", path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of GDAL, about files that it can hardly read
+        table = gpd.read_file(path)
+        for name in (exposure, *AREAS):
+            if name not in table or not pd.api.types.is_numeric_dtype(table[name]):
+                raise ValueError(f"it must have a column {name!r} of numbers")
     return table
 
 

@@ -18,7 +18,7 @@ def judgement_of(subject: Subject) -> Judgement:
     """What the validation found; without one, that nobody has looked."""
     run, say = subject.run, subject.say
     told = read_word(run.folder["validation"] / run.file_name(subject.response))
-    word, reasons = ("unchecked", (say("verdict.nobody"),)) if told is None else told
+    word, reasons = told or ("unchecked", (say("verdict.nobody"),))
     return Judgement(cast(Word, word), say("verdict.question"), say(f"verdict.{word.replace(' ', '_')}"), reasons)
 
 

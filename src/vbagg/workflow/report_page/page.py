@@ -14,8 +14,10 @@ from vbagg.workflow.report_page.facts import facts_of
 from vbagg.workflow.report_page.judgement import judgement_of, opens_on, why_it_opens
 from vbagg.workflow.report_page.key_figures import Sums, key_figures
 from vbagg.workflow.report_page.layers import map_layers
+from vbagg.workflow.report_page.opening import opening, subtitle
 from vbagg.workflow.report_page.sections import appendix, sections
 from vbagg.workflow.report_page.subject import Subject
+from vbagg.workflow.report_page.tables import area_tables
 from vbagg.workflow.run import Run
 
 if TYPE_CHECKING:
@@ -44,20 +46,24 @@ def write_pages(run: Run, folder: Path, findings: Findings | None) -> None:
 def report_of(subject: Subject, drawn: pictures.Figures) -> Report:
     """The page of a response, with what was drawn for it."""
     run, table, judgement = subject.run, subject.table, judgement_of(subject)
+    sums, layers = Sums(subject, table), map_layers(subject, opens_on(judgement))
+    made = time.strftime("%Y-%m-%d")
     return Report(
         title=run.settings.report.title or f"{subject.name}: rates on a fine scale",
-        subtitle=f"{len(table)} polygons, {len(subject.prepared.pixels):,} pixels",
+        subtitle=subtitle(subject, made),
+        paragraph=opening(subject, sums, layers),
         judgement=judgement,
-        summary=key_figures(subject, Sums(subject, table)),
-        layers=map_layers(subject, opens_on(judgement)),
+        summary=key_figures(subject, sums),
+        tables=list(area_tables(subject)),
+        layers=layers,
         bounds=subject.frame.bounds,
         map_note=why_it_opens(subject.say, judgement),
         districts=Districts(
-            display.outlines(table, subject.frame), [facts_of(subject, row) for _, row in table.iterrows()]
+            display.outlines(table, subject.frame), [facts_of(subject, row) for _, row in subject.named.iterrows()]
         ),
         sections=list(sections(subject, drawn)),
         appendix=list(appendix(subject)),
         citation=CITATION.format(version=vbagg.__version__),
-        made_with=MadeWith(vbagg.__version__, time.strftime("%Y-%m-%d"), run.command),
+        made_with=MadeWith(vbagg.__version__, made, run.command),
         compare=next(name for name in ("observed", "rate_mean") if name != opens_on(judgement)),
     )

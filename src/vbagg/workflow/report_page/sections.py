@@ -52,7 +52,7 @@ def _some(drawn: pictures.Figures, names: tuple[str, ...]) -> list[Figure]:
 
 def _odd_totals(subject: Subject) -> Iterator[Any]:
     maps = subject.run.settings.maps
-    told = OddTotals(subject.table, subject.prepared.polygons.id, subject.response, maps.level)
+    told = OddTotals(subject.named, subject.prepared.polygons.id, subject.response, maps.level)
     may_match = subject.units.has_counts and not (subject.table["observed"] < 0).any()
     return told.blocks(may_match, maps.match_totals)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vbagg.geo import display
+from vbagg.geo.names import Names, names_of
 from vbagg.geo.told import columns_told
 from vbagg.geo.units import Units, usual_per
 from vbagg.report.texts import Texts, texts_in
@@ -51,6 +52,16 @@ class Subject:
             self.prepared.exposure,
             columns_told(self.prepared.told),
         )
+
+    @cached_property
+    def names(self) -> Names:
+        """What polygons are called."""
+        return names_of(self.prepared.polygons, self.run.settings.data.name)
+
+    @cached_property
+    def named(self) -> gpd.GeoDataFrame:
+        """The table with names in the place of ids."""
+        return self.table.assign(**{self.prepared.polygons.id: self.names.texts})
 
     @cached_property
     def frame(self) -> display.Frame:
