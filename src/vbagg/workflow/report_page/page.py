@@ -10,6 +10,8 @@ import vbagg
 from vbagg.geo import display
 from vbagg.report import Districts, MadeWith, Report, write_report
 from vbagg.workflow import pictures
+from vbagg.workflow.browser import find_browser, write_pdf
+from vbagg.workflow.report_page.beside import files_section
 from vbagg.workflow.report_page.facts import facts_of
 from vbagg.workflow.report_page.judgement import judgement_of, opens_on, why_it_opens
 from vbagg.workflow.report_page.key_figures import Sums, key_figures
@@ -40,7 +42,10 @@ def write_pages(run: Run, folder: Path, findings: Findings | None) -> None:
         drawn = pictures.draw_all(run, prepared, response, subject.maps, subject.table, folder)
         run.tell(f"{response}: page")
         name = "report.html" if len(prepared.responses) == 1 else f"report_{run.file_name(response)}.html"
-        write_report(folder / name, report_of(subject, drawn))
+        page = write_report(folder / name, report_of(subject, drawn))
+        if run.settings.report.pdf:
+            run.tell(f"{response}: PDF")
+            write_pdf(find_browser(), page, page.with_suffix(".pdf"))
 
 
 def report_of(subject: Subject, drawn: pictures.Figures) -> Report:
@@ -61,7 +66,7 @@ def report_of(subject: Subject, drawn: pictures.Figures) -> Report:
         districts=Districts(
             display.outlines(table, subject.frame), [facts_of(subject, row) for _, row in subject.named.iterrows()]
         ),
-        sections=list(sections(subject, drawn)),
+        sections=[*sections(subject, drawn), files_section(subject, layers)],
         appendix=list(appendix(subject)),
         citation=CITATION.format(version=vbagg.__version__),
         made_with=MadeWith(vbagg.__version__, made, run.command),

@@ -40,7 +40,7 @@ def appendix(subject: Subject) -> Iterator[Section]:
     """Those for the statistician."""
     model = subject.run.model(subject.response)
     text = f"Likelihood {likelihood_of(model).name}, link {link_of(model).name}. {model.status_.message}"
-    blocks = [text, *assumed(subject.prepared), _parameters(model.parameters_)]
+    blocks: list[Any] = [text, *assumed(subject.prepared), _parameters(model.parameters_)]
     yield Section("Model", "model", blocks)
     run = subject.run
     yield Section("Settings", "settings", [Code(settings_text(run.settings, run.folder.path / SETTINGS))])

@@ -12,7 +12,7 @@ import numpy as np
 from vbagg.files import file_names
 from vbagg.geo import display
 from vbagg.geo.names import names_in
-from vbagg.report import Area, AreaTable, Cell, Order
+from vbagg.report import Area, AreaTable, Order
 from vbagg.workflow.report_page import measures, numerals
 from vbagg.workflow.report_page.matched import matched_totals
 from vbagg.workflow.report_page.measures import Measure
@@ -120,8 +120,6 @@ def _orders(subject: Subject, own: Sequence[Measure]) -> list[Order]:
 def _why_they_differ(subject: Subject, table: gpd.GeoDataFrame) -> str:
     """What official, fitted and matched totals are, and what they add up to."""
     say = subject.say
-    sums = {
-        name: numerals.count(float(table[name].sum())) for name in ("observed", "fitted", "matched") if name in table
-    }
-    kind = "matched" if "matched" in sums else "fitted"
-    return say(f"table.why_{kind}", **sums)
+    names = [name for name in ("observed", "fitted", "matched") if name in table]
+    sums: dict[str, Any] = {name: numerals.count(float(table[name].sum())) for name in names}
+    return say(f"table.why_{names[-1]}", **sums)
