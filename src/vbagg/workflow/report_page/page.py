@@ -48,6 +48,12 @@ def write_pages(run: Run, folder: Path, findings: Findings | None) -> None:
             write_pdf(find_browser(), page, page.with_suffix(".pdf"))
 
 
+def _facts(subject: Subject) -> list[dict[str, str]]:
+    """What is told of each district."""
+    rows = subject.table.drop(columns="geometry").to_dict("records")
+    return [facts_of(subject, name, row) for name, row in zip(subject.names.texts, rows, strict=True)]
+
+
 def report_of(subject: Subject, drawn: pictures.Figures) -> Report:
     """The page of a response, with what was drawn for it."""
     run, table, judgement = subject.run, subject.table, judgement_of(subject)
@@ -63,9 +69,7 @@ def report_of(subject: Subject, drawn: pictures.Figures) -> Report:
         layers=layers,
         bounds=subject.frame.bounds,
         map_note=why_it_opens(subject.say, judgement),
-        districts=Districts(
-            display.outlines(table, subject.frame), [facts_of(subject, row) for _, row in subject.named.iterrows()]
-        ),
+        districts=Districts(display.outlines(table, subject.frame), _facts(subject)),
         sections=[*sections(subject, drawn), files_section(subject, layers)],
         appendix=list(appendix(subject)),
         citation=CITATION.format(version=vbagg.__version__),
