@@ -1,5 +1,6 @@
 """A report with tables of areas, whose names and numbers are awkward."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,17 +74,8 @@ def area_table(n: int = len(NAMES)) -> AreaTable:
     names = NAMES if n == len(NAMES) else [f"District {at}" for at in range(n)]
     areas = [area(at, *row, district=at) for at, row in enumerate(zip(names, totals, rates, strict=True))]
     whole = Area("All", [Cell(f"{np.nansum(totals):,.0f}"), Cell(""), Cell("")])
-    return AreaTable(
-        "Districts",
-        "districts",
-        COLUMNS,
-        areas,
-        ORDERS,
-        whole,
-        note="Why.",
-        file="cases_districts.csv",
-        headers=HEADERS,
-    )
+    file = {"file": "cases_districts.csv", "headers": HEADERS}
+    return AreaTable("Districts", "districts", COLUMNS, areas, ORDERS, whole, note="Why.", **file)
 
 
 def other_areas() -> AreaTable:
@@ -96,7 +88,7 @@ def columns_of(n: int) -> list[list[list[float]]]:
     """Outlines of the districts: stripes of the ground."""
     west, south, east, north = BOUNDS
     edges = np.linspace(west, east, n + 1)
-    return [[ring((a, south), (b, south), (b, north), (a, north))] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [[ring((a, south), (b, south), (b, north), (a, north))] for a, b in pairwise(edges)]
 
 
 def area_report(word: Any = "with care", n: int = len(NAMES), shape: tuple[int, int] = (HEIGHT, WIDTH)) -> Report:

@@ -33,8 +33,8 @@ def test_totals_that_are_not_known_are_told(tmp_path):
     found = figures_of(Subject(run, prepared, "cases", tmp_path), gaps)
     assert found == {
         "Cases": "between 80 and 90",
-        "Polygons whose total is missing": "1",
-        "Polygons whose total is suppressed": "1",
+        "Districts whose total is missing": "1",
+        "Districts whose total is suppressed": "1",
         "People": "4,500",
         "Rate per 1000 people": "between 20 and 22.5",
     }

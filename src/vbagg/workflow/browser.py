@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -90,9 +89,7 @@ def write_pdf(browser: str, page: Path, target: Path) -> Path:
 
 
 def _usual_places() -> Iterator[str]:
-    """Where browsers are that no name leads to."""
-    if sys.platform == "darwin":
-        yield from MAC
-    elif sys.platform == "win32":
-        folders = [os.environ.get(name) for name in ("PROGRAMFILES", "PROGRAMFILES(X86)", "LOCALAPPDATA")]
-        yield from (str(Path(folder) / part) for folder in folders if folder for part in WINDOWS)
+    """Where browsers are that no name leads to, on a Mac and on Windows."""
+    yield from MAC
+    folders = [os.environ.get(name) for name in ("PROGRAMFILES", "PROGRAMFILES(X86)", "LOCALAPPDATA")]
+    yield from (str(Path(folder) / part) for folder in folders if folder for part in WINDOWS)

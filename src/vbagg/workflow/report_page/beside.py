@@ -29,7 +29,8 @@ def _links(subject: Subject, layers: Sequence[MapLayer]) -> Iterator[Link]:
     paths = [folder["maps"] / name for name in (record.files if record is not None else ())]
     for path in sorted(paths, key=lambda path: (SHOWN.index(path.suffix) if path.suffix in SHOWN else 0, path.name)):
         if path.suffix in SHOWN and path.parent == folder["maps"] / own:
-            kind = subject.say(f"page.{path.suffix[1:]}")
+            ending = path.suffix[1:]
+            kind = subject.say(f"page.{ending}")
             yield Link(_from_page(subject, path), f"{labels.get(path.stem, path.stem)} ({kind})")
     yield Link(_from_page(subject, folder.path / SETTINGS), subject.say("page.settings"))
 

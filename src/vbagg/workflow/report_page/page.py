@@ -60,7 +60,7 @@ def report_of(subject: Subject, drawn: pictures.Figures) -> Report:
     sums, layers = Sums(subject, table), map_layers(subject, opens_on(judgement))
     made = time.strftime("%Y-%m-%d")
     return Report(
-        title=run.settings.report.title or f"{subject.name}: rates on a fine scale",
+        title=run.settings.report.title or subject.say("page.title", response=subject.name),
         subtitle=subtitle(subject, made),
         paragraph=opening(subject, sums, layers),
         judgement=judgement,

@@ -112,9 +112,9 @@ def _made(
 def _orders(subject: Subject, own: Sequence[Measure]) -> list[Order]:
     """By burden, by rate and by certainty, as far as there are such columns: they come first."""
     say = subject.say
-    names = ["order_burden", "order_rate", "order_certainty"]
+    names = ["burden", "rate", "certainty"]
     names = names if "rate" not in own[0].file else names[1:]
-    return [Order(say(f"table.{name}"), at, own[at - 1].column.falling) for at, name in enumerate(names, 1)]
+    return [Order(say(f"table.order_{name}"), at, own[at - 1].column.falling) for at, name in enumerate(names, 1)]
 
 
 def _why_they_differ(subject: Subject, table: gpd.GeoDataFrame) -> str:
