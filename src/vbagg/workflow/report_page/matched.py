@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CELLS_AT_ONCE = 1 << 22
 
 
-def matched_totals(subject: Subject) -> NDArray[np.float64]:
+def matched_totals(subject: Subject, cells_at_once: int = CELLS_AT_ONCE) -> NDArray[np.float64]:
     """Sum of the cells of each district, weighted by the parts that it covers; NaN where it has no cells."""
     import rasterio
 
@@ -29,7 +29,7 @@ def matched_totals(subject: Subject) -> NDArray[np.float64]:
     sums, touched = np.zeros(len(prepared.polygons)), np.zeros(len(prepared.polygons), dtype=bool)
     with written_by("predict", path), rasterio.open(path) as source:
         grid = Grid.of(source)
-        for rows in grid.bands(CELLS_AT_ONCE):
+        for rows in grid.bands(cells_at_once):
             first, last = np.searchsorted(cell, [rows.start * grid.width, rows.stop * grid.width])
             values = source.read(1, window=((rows.start, rows.stop), (0, grid.width))).ravel()
             found = values[cell[first:last] - rows.start * grid.width].astype(np.float64)

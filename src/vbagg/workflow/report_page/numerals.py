@@ -39,4 +39,4 @@ def significant(value: float, digits: int) -> str:
 
 def given(value: float) -> str:
     """A number that somebody chose."""
-    return f"{value:,.10g}"
+    return f"{value:.10g}" if abs(value) < 10_000 else f"{value:,.10g}"
