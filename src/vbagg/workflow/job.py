@@ -85,6 +85,8 @@ def carry_out_stages(
     client: Any = None,
 ) -> Run:
     """Carry out these stages one after the other, with what was given as objects."""
+    if REPORT.name in names and settings.report.pdf:
+        find_browser()  # or else all is done in vain
     folder = RunFolder(out)
     with folder.in_use(), SharedLayout(out) as shared:
         job = Run(settings, folder, shown.tell, command, shown.step, shared, client)
@@ -92,8 +94,6 @@ def carry_out_stages(
             given.write()
         require_whole(settings)
         job = replace(job, settings=with_words_of_points(settings))
-        if REPORT.name in names and settings.report.pdf:
-            find_browser()  # or else nothing is done in vain
         for name in names:
             require(job, STAGES[name])
             shown.begin(name)
