@@ -2,7 +2,9 @@
 function areaRow({ areas, columns }, at, section) {
   const { name, cells, district, bounds } = areas[at];
   const goes = byId("vbagg-settings") !== null && (district !== null || bounds !== null);
-  const title = goes ? element("button", { type: "button", class: "go", tabindex: -1 }, name) : name;
+  const title = goes
+    ? element("button", { type: "button", class: "go title", tabindex: -1 }, name)
+    : element("span", { class: "title" }, name);
   const row = element("tr", { class: goes ? "goes" : null }, element("th", { scope: "row", dir: "auto" }, title));
   cells.forEach(([text, , range], i) => {
     const below = range ? [element("small", {}, range)] : [];

@@ -62,6 +62,7 @@ function makeViewer(context) {
   };
 
   const release = () => {
+    byId("vbagg-board").classList.toggle("visiting", Boolean(state.pinned?.target));
     if (state.pinned) return ask(state.pinned);
     state.asked++;
     panes.forEach((pane) => {
@@ -81,7 +82,7 @@ function makeViewer(context) {
     const target = district === null ? framed(boxOf(bounds), facts) : districts[district];
     state.atHome = false;
     state.pinned = null;
-    byId("map").scrollIntoView({ behavior: isStill() ? "auto" : "smooth" });
+    byId("vbagg-panes").scrollIntoView({ behavior: isStill() ? "auto" : "smooth" });
     panes[0].map.flyToBounds(target.box, { padding: [30, 30], animate: !isStill(), duration: 0.8 });
     state.pinned = { target, from };
     release();
