@@ -829,6 +829,24 @@ def test_a_raster_elsewhere_is_told_once(country):
     ]
 
 
+def test_the_column_of_names_is_told(country):
+    country.frame["code"] = range(100, 124)
+    country.frame["NAME_1"] = ["north", "south"] * 12
+    country.frame["NAME_2"] = [f"Town {at}" for at in range(24)]
+    country.settings["id"] = "code"
+    findings = country.check()
+    assert findings.facts["polygons"]["names"] == "name"
+    assert "named by 'code' (in the report by 'name')" in str(findings)
+    country.settings["name"] = "NAME_1"
+    assert country.check().facts["polygons"]["names"] == "NAME_1"
+    country.settings["name"] = "NAME_3"
+    findings = country.check()
+    assert [(one.level, one.code, one.where) for one in findings.all] == [
+        ("error", "names", "districts.gpkg, column NAME_3")
+    ]
+    assert "has no column 'NAME_3' for the names; did you mean `NAME_" in findings.errors[0].text
+
+
 def test_nothing_readable_at_all(tmp_path):
     data = Data(
         polygons=tmp_path / "a.gpkg",

@@ -17,7 +17,8 @@ from vbagg.geo.ground_maps import is_every_cell
 from vbagg.report import Code, Districts, Figure, Finding, MadeWith, MapLayer, Report, Section, Table, write_report
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
-from vbagg.workflow.page import CITATION, NOUNS
+from vbagg.workflow.report_page.key_figures import NOUNS
+from vbagg.workflow.report_page.page import CITATION
 from vbagg.workflow.results import read_map, written_by
 from vbagg.workflow.run import Run
 from vbagg.workflow.settings import settings_text

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vbagg.doctor import Findings
     from vbagg.geo.display import Frame
     from vbagg.geo.ratio import Change
-    from vbagg.validate import Nested, Validation
+    from vbagg.validate import Nested, Validation, Verdict
 
 FINDINGS, FOLDS, VERDICT, WORD = "findings.json", "folds.json", "verdict.txt", "verdict.json"
 NESTED = "nested.json"
@@ -27,6 +27,7 @@ RATES = (
     *("effect", "effect_lower", "effect_upper", "from_others", "from_others_lower", "from_others_upper", "chance"),
     "stands_out",
 )
+AREAS = ("covered", "rate", "rate_lower", "rate_upper")
 CHANGE = "with_points.json"
 """What points change in the maps."""
 BOUNDS = ("observed_lower", "observed_upper")
@@ -77,6 +78,20 @@ def read_polygon_table(path: Path, id: str, exposure: str, told: Sequence[str] =
         _require_states(table)
         if table.geometry.isna().any() or not set(table.geom_type) <= {"Polygon", "MultiPolygon"}:
             raise ValueError("it must hold polygons")
+    return table
+
+
+def read_areas(path: Path, exposure: str) -> gpd.GeoDataFrame:
+    """Other areas with the totals and rates that a model has for them."""
+    import geopandas as gpd
+    import pandas as pd
+
+    with written_by("predict", path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of GDAL, about files that it can hardly read
+        table = gpd.read_file(path)
+        for name in (exposure, *AREAS):
+            if name not in table or not pd.api.types.is_numeric_dtype(table[name]):
+                raise ValueError(f"it must have a column {name!r} of numbers")
     return table
 
 
@@ -154,6 +169,17 @@ def read_nested(folder: Path) -> Nested | None:
         nested = Nested.from_document(json.loads((folder / NESTED).read_text(encoding="utf-8")))
         nested.scales()
         return nested
+
+
+def read_judgement(folder: Path) -> Verdict | None:
+    """How far the map can be relied on, in a word and with reasons; None if nobody has looked."""
+    path = folder / WORD
+    if not path.exists():
+        return None
+    from vbagg.validate import Verdict
+
+    with written_by("validate", path):
+        return Verdict.from_document(json.loads(path.read_text(encoding="utf-8")))
 
 
 def read_validation(folder: Path) -> Validation | None:
