@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from vbagg import numerals
 from vbagg.report.content import Block, Code, Figure, Finding, Table
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-NUMBER = re.compile(r"[-+<>~\u2212\u2264\u2265]?\s*\d[\d,.\s]*(e[-+]?\d+)?\s*%?")
-NOTHING = "\u2013"
 
 
 @dataclass(frozen=True)
@@ -66,14 +64,14 @@ def _table(table: Table) -> ShownTable:
 
 
 def _is_numeric(column: Sequence[str | float | None]) -> bool:
-    present = [cell for cell in column if cell not in (None, "", NOTHING)]
-    return bool(present) and all(not isinstance(cell, str) or NUMBER.fullmatch(cell) for cell in present)
+    present = [cell for cell in column if cell not in (None, "", numerals.NOTHING)]
+    return bool(present) and all(not isinstance(cell, str) or numerals.is_one(cell) for cell in present)
 
 
 def _cell(cell: str | float | None) -> str:
     if cell is None:
-        return NOTHING
-    return cell if isinstance(cell, str) else f"{cell:,.4g}" if isinstance(cell, float) else f"{cell:,}"
+        return numerals.NOTHING
+    return cell if isinstance(cell, str) else numerals.rate(cell) if isinstance(cell, float) else numerals.count(cell)
 
 
 def _picture(figure: Figure) -> Picture:

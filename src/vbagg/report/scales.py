@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vbagg.numerals import tick
 from vbagg.report.content import MapLayer
 
 TAILS = (0.5, 99.5)
 """Percentiles at the ends of the colours, so that a few extreme pixels do not hide the rest."""
 MOST_TICKS = 5
-MINUS = "\u2212"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def ticks(low: float, high: float, log: bool) -> tuple[Tick, ...]:
     else:
         values = _linear_ticks(low, high)
         places = [(value - low) / (high - low) for value in values]
-    return tuple(Tick(round(place, 5), _text(value)) for place, value in zip(places, values, strict=True))
+    return tuple(Tick(round(place, 5), tick(value)) for place, value in zip(places, values, strict=True))
 
 
 def colour_table(name: str) -> str:
@@ -113,16 +113,3 @@ def _log_ticks(low: float, high: float) -> list[float]:
     if len(found) > MOST_TICKS:
         return found[:: math.ceil(len(found) / MOST_TICKS)]
     return found if len(found) >= 3 else _linear_ticks(low, high)
-
-
-def _text(value: float) -> str:
-    """The number in full where that is short, otherwise as in 2 × 10⁻⁵."""
-    value = float(f"{value:.6g}")
-    if value == 0 or 1e-4 <= abs(value) < 1e6:
-        text = f"{value:,.10f}".rstrip("0").rstrip(".")
-        return text.replace("-", MINUS)
-    mantissa, exponent = f"{abs(value):.3e}".split("e")
-    mantissa = mantissa.rstrip("0").rstrip(".")
-    power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    sign = MINUS if value < 0 else ""
-    return sign + (power if mantissa == "1" else f"{mantissa} \u00d7 {power}")

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import vbagg
+from vbagg import numerals
 from vbagg.geo import display, plots
+from vbagg.geo.files import plural
 from vbagg.geo.ground_cells import BEYOND, PLACE
 from vbagg.geo.ground_maps import is_every_cell
 from vbagg.report import Code, Districts, Figure, Finding, MadeWith, MapLayer, Report, Section, Table, write_report
+from vbagg.wording import own_word, sentence
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.page import CITATION, NOUNS
@@ -59,8 +62,8 @@ class GroundPage:
         name: str = self.run.settings.ground.name  # type: ignore[attr-defined]
         layers = list(self._layers(maps, frame))
         return Report(
-            title=f"{self.response[:1].upper() + self.response[1:]}: rates on new ground, {name}",
-            subtitle=f"{beyond.cells:,} cells, predicted by a model that was fitted elsewhere or for another time",
+            title=f"{own_word(self.response)}: rates on new ground, {name}",
+            subtitle=f"{plural(beyond.cells, 'cell')}, from a model that was fitted elsewhere or for another time",
             summary=list(self._summary(beyond, table)),
             layers=layers,
             bounds=frame.bounds,
@@ -86,14 +89,14 @@ class GroundPage:
         return table
 
     def _summary(self, beyond: Beyond, table: gpd.GeoDataFrame | None) -> Iterator[tuple[str, str]]:
-        yield NOUNS[beyond.exposure], f"{beyond.weight:,.0f}"
+        yield NOUNS[beyond.exposure], numerals.count(beyond.weight)
         if table is not None:
-            yield "Polygons", f"{len(table):,}"
+            yield "Polygons", numerals.count(len(table))
         if table is not None and "total" in table:
-            yield f"Expected {self.response}", f"{np.nansum(table['total']):,.0f}"
+            yield f"Expected {self.response}", numerals.count(np.nansum(table["total"]))
         for what, cells in (("Cells beyond the training data", beyond.marked), ("Places unknown", beyond.far)):
             if cells is not None:
-                yield what, f"{100 * cells / beyond.cells:.3g}%"
+                yield what, numerals.share(cells / beyond.cells)
 
     def _layers(self, maps: Path, frame: display.Frame) -> Iterator[MapLayer]:
         level = self.run.settings.maps.level
@@ -104,7 +107,7 @@ class GroundPage:
             label, look = pictures.layer_look(name, values)
             if name == "rate_mean":
                 label, look = "Rate: mean", {"log": pictures.wants_log(values), "lower": ends[0], "upper": ends[1]}
-                look["interval"] = f"{100 * level:g}% interval"
+                look["interval"] = f"{numerals.level(level)} interval"
             yield MapLayer(name, label, tags.get("units", ""), values, description=tags.get("title", ""), **look)
 
     def _districts(self, table: gpd.GeoDataFrame, frame: display.Frame) -> Districts:
@@ -112,13 +115,15 @@ class GroundPage:
 
     def _facts(self, row: Any) -> dict[str, str]:
         exposure = self.prepared.exposure
-        facts = {"Polygon": str(row[self.prepared.polygons.id]), NOUNS[exposure]: f"{row[exposure]:,.0f}"}
-        for what, name, digits in ((f"Expected {self.response}", "total", ",.0f"), ("Rate", "rate", ".3g")):
+        facts = {"Polygon": str(row[self.prepared.polygons.id]), NOUNS[exposure]: numerals.count(row[exposure])}
+        for what, name, write in (
+            (f"Expected {self.response}", "total", numerals.count),
+            ("Rate", "rate", numerals.rate),
+        ):
             if name in row:
-                low, high = row[f"{name}_lower"], row[f"{name}_upper"]
-                facts[what] = f"{row[name]:{digits}} ({low:{digits}} to {high:{digits}})"
+                facts[what] = numerals.with_span(row[name], row[f"{name}_lower"], row[f"{name}_upper"], write)
         if "extrapolated" in row and np.isfinite(row["extrapolated"]):
-            facts["Extrapolated"] = f"{100 * row['extrapolated']:.3g}%"
+            facts["Extrapolated"] = numerals.share(row["extrapolated"])
         return facts
 
     def _sections(self, maps: Path, beyond: Beyond) -> Iterator[Section]:
@@ -153,7 +158,7 @@ class GroundPage:
                 log = pictures.wants_log(picture.values)
                 path = plots.plot_map(raster, into / f"{name}.png", polygons=polygons, log=log)
                 title = picture.tags["title"]
-                drawn[name] = Figure(path, f"{title[:1].upper()}{title[1:]}.", name)
+                drawn[name] = Figure(path, f"{sentence(title)}.", name)
         return drawn
 
 

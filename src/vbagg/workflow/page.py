@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import vbagg
+from vbagg import numerals
 from vbagg.doctor.text import fact_lines, verdict
 from vbagg.doctor.words import between
 from vbagg.geo import display, plots
@@ -32,6 +33,7 @@ from vbagg.report import (
     Table,
     write_report,
 )
+from vbagg.wording import own_word
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.odd_totals import OddTotals, are_differences, percentage
@@ -89,7 +91,7 @@ class Page:
         layers = list(self._layers(maps, table, frame))
         return Report(
             title=self.run.settings.report.title or f"{self._name}: rates on a fine scale",
-            subtitle=f"{len(table)} polygons, {len(self.prepared.pixels):,} pixels",
+            subtitle=f"{plural(len(table), 'polygon')}, {plural(len(self.prepared.pixels), 'pixel')}",
             summary=self._summary(table),
             layers=layers,
             bounds=frame.bounds,
@@ -103,11 +105,11 @@ class Page:
     @property
     def _name(self) -> str:
         """The response at the start of a line."""
-        return self.response[:1].upper() + self.response[1:]
+        return own_word(self.response)
 
     @property
     def _level(self) -> str:
-        return f"{100 * self.run.settings.maps.level:g}%"
+        return numerals.level(self.run.settings.maps.level)
 
     def _layers(self, maps: Path, table: gpd.GeoDataFrame, frame: display.Frame) -> Iterator[MapLayer]:
         level = self.run.settings.maps.level
@@ -182,35 +184,35 @@ class Page:
     def _facts(self, row: Any) -> dict[str, str]:
         exposure = self.prepared.exposure
         state = OBSERVED if np.isfinite(row["observed"]) else row[STATE]
-        observed = f"{row['observed']:,.6g}"
+        observed = numerals.count(row["observed"])
         if state != OBSERVED:
             bounds = "" if state == MISSING else f": {in_words((row['observed_lower'], row['observed_upper']))}"
             observed = f"{state}{bounds}"
-        rate = {f"Observed {self._units.rate}": f"{row['observed_rate']:.3g}"}
+        rate = {f"Observed {self._units.rate}": numerals.rate(row["observed_rate"])}
         return {
             "Polygon": str(row[self.prepared.polygons.id]),
             f"Observed {self.response}": observed,
             **self._reported_of(row),
-            exposure.capitalize(): f"{row[exposure]:,.0f}{self._uncertain(row)}",
+            exposure.capitalize(): f"{numerals.count(row[exposure])}{self._uncertain(row)}",
             **(rate if state == OBSERVED else {}),
-            "Fitted total": _with_interval(row, "fitted", ",.0f"),
+            "Fitted total": _with_interval(row, "fitted", numerals.count),
             **self._facts_of_effect(row),
         }
 
     def _reported(self, used: pd.DataFrame) -> str:
         """Completeness of polygons, from the least to the largest."""
         low, high = used[COMPLETENESS].min(), used[COMPLETENESS].max()
-        return f"{100 * low:.3g}% to {100 * high:.3g}%"
+        return numerals.span(low, high, numerals.share)
 
     def _reported_of(self, row: Any) -> dict[str, str]:
         """How much of what occurred in a polygon is reported, if that was told."""
         known = self.prepared.told.completeness is not None and np.isfinite(row[COMPLETENESS])
-        return {"Reported": f"{100 * row[COMPLETENESS]:.3g}%"} if known else {}
+        return {"Reported": numerals.share(row[COMPLETENESS])} if known else {}
 
     def _uncertain(self, row: Any) -> str:
         """How far off the people of a polygon may be."""
         known = self.prepared.told.sd is not None and np.isfinite(row[RELATIVE_SD])
-        return f" (off by {100 * row[RELATIVE_SD]:.3g}%)" if known else ""
+        return f" (off by {numerals.share(row[RELATIVE_SD])})" if known else ""
 
     def _facts_of_effect(self, row: Any) -> dict[str, str]:
         """What is told of a polygon whose total is known, if only within bounds."""
@@ -218,8 +220,8 @@ class Page:
             return {}
         name = "Above what is expected" if self._by_difference else "Times what is expected"
         odd = {"Stands out": f"chance {percentage(row['chance'])}"} if row["stands_out"] else {}
-        others = {"Expected from the others": _with_interval(row, "from_others", ",.0f")}
-        return {name: _with_interval(row, "effect", ".3g"), **others, **odd}
+        others = {"Expected from the others": _with_interval(row, "from_others", numerals.count)}
+        return {name: _with_interval(row, "effect", numerals.rate), **others, **odd}
 
     def _summary(self, table: gpd.GeoDataFrame) -> list[tuple[str, str]]:
         per, exposure, trials = self._units.per, self.prepared.exposure, self.run.settings.model.trials
@@ -233,19 +235,19 @@ class Page:
             base = (share * used[exposure])[states != MISSING].sum()
         else:
             base = self.prepared.y(trials)[self.prepared.y(self.response).notna()].sum()
-        title = "Relative risk" if self._units.is_relative else f"Rate per {per:g} {self._units.exposed}"
+        title = "Relative risk" if self._units.is_relative else f"Rate per {numerals.given(per)} {self._units.exposed}"
         facts = [
-            (self._name, between((low, high), "{:,.0f}".format)),
-            *((f"Polygons whose total is {state}", f"{count:,}") for state, count in counts.items() if count),
+            (self._name, between((low, high), numerals.count)),
+            *((f"Polygons whose total is {state}", numerals.count(count)) for state, count in counts.items() if count),
             *([("Of all that occurred, reported", self._reported(used))] if self.prepared.told.completeness else []),
-            (NOUNS[exposure], f"{people:,.0f}"),
-            *([] if trials is None else [("Trials", f"{base:,.0f}")]),
-            (title, between((per * low / base, per * high / base), "{:.3g}".format)),
+            (NOUNS[exposure], numerals.count(people)),
+            *([] if trials is None else [("Trials", numerals.count(base))]),
+            (title, between((per * low / base, per * high / base))),
         ]
         validation = self.run.validation(self.response)
         if validation is not None:
             scores = validation.scores().loc["vbagg"]
-            facts.append(("Unseen polygons inside their 95% interval", f"{100 * scores['coverage_95']:.0f}%"))
+            facts.append(("Unseen polygons inside their 95% interval", numerals.share(scores["coverage_95"])))
         return facts
 
     def _sections(self, maps: Path, table: gpd.GeoDataFrame) -> Iterator[Section]:
@@ -305,10 +307,9 @@ class Page:
         ]
 
 
-def _with_interval(row: Any, name: str, how: str) -> str:
+def _with_interval(row: Any, name: str, write: numerals.Write) -> str:
     """A number of a row and its interval."""
-    value, lower, upper = (format(row[f"{name}{end}"], how) for end in ("", "_lower", "_upper"))
-    return f"{value} ({lower} to {upper})"
+    return numerals.with_span(row[name], row[f"{name}_lower"], row[f"{name}_upper"], write)
 
 
 def _drawn(prepared: Prepared) -> str:

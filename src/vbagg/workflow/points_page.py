@@ -12,6 +12,7 @@ from vbagg.geo.files import percent, plural
 from vbagg.geo.points import TRIALS
 from vbagg.geo.ratio import RATIO
 from vbagg.geo.units import Units
+from vbagg.numerals import count, level, rate, share, with_span
 from vbagg.report import Figure, Section, Table
 from vbagg.workflow.results import read_change
 from vbagg.workflow.run import Run
@@ -52,8 +53,8 @@ def _counted(points: Points) -> str:
         return text
     size = points.table["size"].sum()
     if points.sized_by == TRIALS:
-        return f"{text} {found:,.10g} {points.response} of {size:,.10g} {points.size} ({percent(found, size)})."
-    return f"{text} {found:,.10g} {points.response} among {size:,.10g} {points.size}."
+        return f"{text} {count(found)} {points.response} of {count(size)} {points.size} ({percent(found, size)})."
+    return f"{text} {count(found)} {points.response} among {count(size)} {points.size}."
 
 
 def _learnt(own: FittedObservations) -> str:
@@ -63,19 +64,23 @@ def _learnt(own: FittedObservations) -> str:
     low, high = (own.intercept + sign * 1.96 * own.intercept_sd for sign in (-1, 1))
     text = (
         f"They have a likelihood of their own, {own.likelihood} with link {own.link}, and share the latent function "
-        f"alone, with the slope {own.slope:.3g}."
+        f"alone, with the slope {rate(own.slope)}."
     )
     if own.link == "logistic":
         middle, low, high = (1 / (1 + np.exp(-value)) for value in (own.intercept, low, high))
-        return f"{text} Where the rate is the overall one, they would find {middle:.1%} ({low:.1%} to {high:.1%})."
-    return f"{text} Their intercept is {own.intercept:.3g} ({low:.3g} to {high:.3g})."
+        return f"{text} Where the rate is the overall one, they would find {with_span(middle, low, high, share)}."
+    return f"{text} Their intercept is {with_span(own.intercept, low, high, rate)}."
 
 
 def _change(run: Run, response: str, maps: Path, units: Units) -> Table:
     change = read_change(maps)
     rows: list[list[str | float | None]] = [
         [f"mean rate, {units.rate}", change.rate, change.other_rate],
-        [f"mean width of {100 * run.settings.maps.level:g}% intervals of cells", change.width, change.other_width],
+        [
+            f"mean width of {level(run.settings.maps.level)} intervals of cells",
+            change.width,
+            change.other_width,
+        ],
     ]
     validation = run.validation(response)
     if validation is not None:
@@ -86,7 +91,7 @@ def _change(run: Run, response: str, maps: Path, units: Units) -> Table:
             rows += [[title, *pair] for title, pair in pairs.items()]
     caption = (
         "The model with the points, which all other sections are about, beside the one without. Means over cells count "
-        f"their {units.weighed}. Rates of a cell differ by a factor of {change.factor:.3g} on average."
+        f"their {units.weighed}. Rates of a cell differ by a factor of {rate(change.factor)} on average."
     )
     return Table(["", "with points", "without"], rows, caption)
 
