@@ -201,6 +201,6 @@ class FittedObservations:
 
     def __str__(self) -> str:
         text = f"{self.n_bags} outputs, {self.likelihood}"
-        if self.intercept is None:
+        if self.intercept is None or self.intercept_sd is None:
             return f"{text}, intercept and parameters of the model"
         return f"{text}, intercept {rate(self.intercept)} (sd {ratio(self.intercept_sd)}), slope {rate(self.slope)}"
