@@ -68,7 +68,8 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         moved = f", reprojected to {facts['grid']['crs']}" if polygons.get("reprojected") else ""
         tables = f" with {', '.join(polygons['tables'])}" if polygons.get("tables") else ""
         files = f"{polygons['file']}{tables}"
-        text = f"{count(polygons['number'])} in {files}, named by {polygons['id']!r}, {polygons['crs']}{moved}"
+        called = f" (in the report by {polygons['names']!r})" if "names" in polygons else ""
+        text = f"{count(polygons['number'])} in {files}, named by {polygons['id']!r}{called}, {polygons['crs']}{moved}"
         lines.append(("polygons", text))
     if grid := facts.get("grid"):
         cell = _cell(grid["cell"])

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from vbagg import numerals
-from vbagg.report.content import Block, Code, Figure, Finding, Table
+from vbagg.report.content import Block, Code, Figure, Finding, Links, Table
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -53,9 +54,11 @@ def _single(block: Block) -> tuple[str, Any]:
         return "table", _table(block)
     if isinstance(block, Code):
         return "code", block
+    if isinstance(block, Links):
+        return "links", [(quote(link.path), link.title) for link in block.links]
     if isinstance(block, str):
         return "text", block
-    raise TypeError(f"A block must be text, Table, Figure, Code or Finding; got {type(block).__name__}.")
+    raise TypeError(f"A block must be text, Table, Figure, Code, Finding or Links; got {type(block).__name__}.")
 
 
 def _table(table: Table) -> ShownTable:

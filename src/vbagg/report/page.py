@@ -6,8 +6,10 @@ import base64
 import hashlib
 import os
 import re
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, Template
 from markupsafe import Markup
@@ -15,12 +17,16 @@ from markupsafe import Markup
 from vbagg.files import written_whole
 from vbagg.report.blocks import shown_blocks
 from vbagg.report.checks import check
-from vbagg.report.content import Report
+from vbagg.report.content import Report, Section
+from vbagg.report.scripts import DataBlock, script_json
+from vbagg.report.table_data import ShownAreas, area_blocks, shown_tables
+from vbagg.report.texts import Texts, texts_in
 from vbagg.report.viewer import viewer_data
 
-STYLES = ("base.css", "sections.css", "viewer.css", "map.css", "print.css")
+STYLES = ("base.css", "sections.css", "verdict.css", "areas.css", "viewer.css", "map.css", "print.css")
 SCRIPTS = (
     "dom.js",
+    "texts.js",
     "codec.js",
     "numbers.js",
     "layers.js",
@@ -34,6 +40,9 @@ SCRIPTS = (
     "compare.js",
     "controls.js",
     "viewer.js",
+    "area_rows.js",
+    "areas.js",
+    "download.js",
     "page.js",
 )
 
@@ -65,21 +74,27 @@ def page_html(report: Report) -> str:
     check(report)
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    sections = [
-        {"anchor": section.anchor, "title": section.title, "blocks": list(shown_blocks(section.blocks))}
-        for section in report.sections
-        if section.blocks
-    ]
+    say, tables = texts_in(report.language), shown_tables(report.tables)
     return _template().render(
         report=report,
-        sections=sections,
-        targets=_targets(report),
-        data=list(viewer_data(report)) if report.layers else [],
+        say=say,
+        sections=_shown(report.sections),
+        appendix=_shown(report.appendix),
+        targets=_targets(report, say),
+        tables=tables,
+        data=list(_data(report, say, tables)),
         script_hash=f"sha256-{digest}",
         style=Markup(_style()),
         script=Markup(script),
         licence=Markup(_vendor("LICENSE-leaflet.txt")),
     )
+
+
+def _data(report: Report, say: Texts, tables: Sequence[ShownAreas]) -> Iterator[DataBlock]:
+    """All that scripts read."""
+    yield DataBlock("vbagg-texts", script_json(say.scripted), "application/json")
+    yield from viewer_data(report) if report.layers else ()
+    yield from area_blocks(tables)
 
 
 def _template() -> Template:
@@ -88,11 +103,22 @@ def _template() -> Template:
     return environment.get_template("page.html")
 
 
-def _targets(report: Report) -> list[tuple[str, str]]:
+def _shown(sections: Sequence[Section]) -> list[dict[str, Any]]:
+    """Those that have something to show."""
+    return [
+        {"anchor": section.anchor, "title": section.title, "blocks": list(shown_blocks(section.blocks))}
+        for section in sections
+        if section.blocks
+    ]
+
+
+def _targets(report: Report, say: Texts) -> list[tuple[str, str]]:
     """Anchors and names of the parts of the page."""
-    targets = [("map", "Map")] if report.layers else []
+    targets = [(table.anchor, table.title) for table in report.tables]
+    targets += [("map", "Map")] if report.layers else []
     targets += [(section.anchor, section.title) for section in report.sections if section.blocks]
-    return targets + ([("cite", "How to cite")] if report.citation else [])
+    targets += [("cite", "How to cite")] if report.citation else []
+    return targets + ([("appendix", say("page.appendix"))] if report.appendix else [])
 
 
 def _checked_target(path: str | os.PathLike[str]) -> Path:

@@ -20,7 +20,8 @@ from vbagg.report import Code, Districts, Figure, Finding, MadeWith, MapLayer, R
 from vbagg.wording import own_word, sentence
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
-from vbagg.workflow.page import CITATION, NOUNS
+from vbagg.workflow.report_page.key_figures import NOUNS
+from vbagg.workflow.report_page.page import CITATION
 from vbagg.workflow.results import read_map, written_by
 from vbagg.workflow.run import Run
 from vbagg.workflow.settings import settings_text

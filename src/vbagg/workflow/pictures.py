@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from vbagg.geo.prepared import Prepared
 
+Figures = dict[str, Figure]
+"""Pictures with captions, by name."""
 MAPS = ("input", "rate_mean", "rate_sd", "exceedance")
 VALIDATION = ("predicted", "calibration")
 ODD = ("effects",)
@@ -67,9 +69,7 @@ def layer_look(name: str, values: np.ndarray) -> tuple[str, dict[str, Any]]:
     return SHORT.get(name, name), look
 
 
-def draw_all(
-    run: Run, prepared: Prepared, response: str, maps: Path, table: gpd.GeoDataFrame, folder: Path
-) -> dict[str, Figure]:
+def draw_all(run: Run, prepared: Prepared, response: str, maps: Path, table: gpd.GeoDataFrame, folder: Path) -> Figures:
     """Draw everything into the folder `plots`; figures with captions by name."""
     options = run.settings.maps
     units = Units(response, usual_per(prepared.exposure, options.per), prepared.exposure, run.settings.model.likelihood)

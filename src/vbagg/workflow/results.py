@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from vbagg.geo.ratio import Change
     from vbagg.validate import Validation
 
-FINDINGS, FOLDS, VERDICT = "findings.json", "folds.json", "verdict.txt"
+FINDINGS, FOLDS, VERDICT, WORD = "findings.json", "folds.json", "verdict.txt", "verdict.json"
+WORDS = ("yes", "with care", "no")
+"""How far a map can be relied on."""
 RATES = (
     *("observed", "observed_rate", "fitted", "fitted_lower", "fitted_upper"),
     *("rate", "predicted_lower", "predicted_upper"),
     *("effect", "effect_lower", "effect_upper", "from_others", "from_others_lower", "from_others_upper", "chance"),
     "stands_out",
 )
+AREAS = ("covered", "rate", "rate_lower", "rate_upper")
 CHANGE = "with_points.json"
 """What points change in the maps."""
 BOUNDS = ("observed_lower", "observed_upper")
@@ -76,6 +79,20 @@ def read_polygon_table(path: Path, id: str, exposure: str, told: Sequence[str] =
         _require_states(table)
         if table.geometry.isna().any() or not set(table.geom_type) <= {"Polygon", "MultiPolygon"}:
             raise ValueError("it must hold polygons")
+    return table
+
+
+def read_areas(path: Path, exposure: str) -> gpd.GeoDataFrame:
+    """Other areas with the totals and rates that a model has for them."""
+    import geopandas as gpd
+    import pandas as pd
+
+    with written_by("predict", path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of GDAL, about files that it can hardly read
+        table = gpd.read_file(path)
+        for name in (exposure, *AREAS):
+            if name not in table or not pd.api.types.is_numeric_dtype(table[name]):
+                raise ValueError(f"it must have a column {name!r} of numbers")
     return table
 
 
@@ -136,6 +153,21 @@ def read_verdict(folder: Path) -> str:
     """The verdict that `write_validation` wrote."""
     with written_by("validate", folder / VERDICT):
         return (folder / VERDICT).read_text(encoding="utf-8").strip()
+
+
+def read_word(folder: Path) -> tuple[str, tuple[str, ...]] | None:
+    """How far the map can be relied on, in a word and with reasons; None if nobody has looked."""
+    path = folder / WORD
+    if not path.exists():
+        return None
+    with written_by("validate", path):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        word, reasons = document["word"], document["reasons"]
+        if word not in WORDS:
+            raise ValueError(f"`word` must be one of {', '.join(WORDS)}; got {word!r}")
+        if not (isinstance(reasons, list) and reasons and all(isinstance(each, str) and each for each in reasons)):
+            raise ValueError("`reasons` must be sentences")
+        return word, tuple(reasons)
 
 
 def read_validation(folder: Path) -> Validation | None:

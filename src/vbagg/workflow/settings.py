@@ -66,6 +66,10 @@ class Data(Section):
     id: str | None = Field(
         default=None, description="Column that names the polygons; that of `--on`, or else row numbers, otherwise."
     )
+    name: str | None = Field(
+        default=None,
+        description="Column with the names of the polygons for the report; by usual names, or else the id, otherwise.",
+    )
     response: tuple[str, ...] = Field(
         default=(), description="Column with the totals; repeat for several, a model each."
     )
@@ -246,6 +250,9 @@ class Page(Section):
     """The report."""
 
     title: str | None = Field(default=None, description="Title of the report.")
+    period: str | None = Field(default=None, description="When cases were counted, such as 2013, for the report.")
+    source: str | None = Field(default=None, description="Who counted them, for the report.")
+    pdf: bool = Field(default=False, description="Also write the report as PDF, by Chromium or Chrome.")
 
 
 class Settings(Section):

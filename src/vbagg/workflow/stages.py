@@ -367,7 +367,7 @@ def shares_of_maps(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
 
 
 def _report(run: Run, folder: Path) -> None:
-    from vbagg.workflow.page import write_pages
+    from vbagg.workflow.report_page.page import write_pages
 
     # what an earlier check found of other inputs is left out
     write_pages(run, folder, run.findings() if outdated(run, CHECK) is None else None)

@@ -66,4 +66,5 @@ connectFigures();
 connectCopying();
 markCurrentSection();
 unfoldForPrint();
+startAreas();
 if (byId("vbagg-settings")) startViewer().catch(explainFailure);

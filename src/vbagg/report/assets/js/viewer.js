@@ -37,6 +37,7 @@ function makeViewer(context) {
   /** Read the point in every visible pane. */
   const ask = async (question) => {
     const turn = ++state.asked;
+    if (question.target) return showTarget(question);
     const { point, origin, spoken } = question;
     const index = pixelAt(point, settings);
     const found = districtsAt(districts, point);
@@ -48,6 +49,15 @@ function makeViewer(context) {
     shown.forEach((pane, i) => {
       pane.probe.show(point, labelTexts(readings[i]), pane !== origin);
       pane.mark(state.outlines ? found : []);
+    });
+  };
+
+  const showTarget = ({ target, from }) => {
+    byId("vbagg-readout").setAttribute("aria-live", "off");
+    showVisited(target, from);
+    visiblePanes().forEach((pane) => {
+      pane.probe.hide();
+      pane.mark([target]);
     });
   };
 
@@ -64,6 +74,18 @@ function makeViewer(context) {
   const pin = (question) => {
     state.pinned = question;
     release();
+  };
+
+  /** Go to an area of a table, mark it, and tell what is known of it until the reader chooses another place. */
+  const visit = ({ district, bounds, facts, from }) => {
+    const target = district === null ? framed(boxOf(bounds), facts) : districts[district];
+    state.atHome = false;
+    state.pinned = null;
+    byId("map").scrollIntoView({ behavior: isStill() ? "auto" : "smooth" });
+    panes[0].map.flyToBounds(target.box, { padding: [30, 30], animate: !isStill(), duration: 0.8 });
+    state.pinned = { target, from };
+    release();
+    byId("vbagg-readout").focus({ preventScroll: true });
   };
 
   const home = () => {
@@ -118,6 +140,7 @@ function makeViewer(context) {
     for (const event of ["beforeprint", "afterprint"]) addEventListener(event, () => print(event === "beforeprint"));
     showHint();
     await addPane("left", layers[0]);
+    document.addEventListener("vbagg-visit", ({ detail }) => visit(detail));
   };
   return { start };
 }

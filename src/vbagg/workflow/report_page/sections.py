@@ -1,0 +1,118 @@
+"""Sections of a page, and of its appendix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vbagg.doctor.text import fact_lines, verdict
+from vbagg.geo.assumptions import assumed
+from vbagg.geo.files import plural
+from vbagg.geo.units import likelihood_of, link_of
+from vbagg.report import Code, Figure, Finding, Section, Table
+from vbagg.workflow import pictures
+from vbagg.workflow.folder import SETTINGS
+from vbagg.workflow.odd_totals import OddTotals
+from vbagg.workflow.points_page import points_section
+from vbagg.workflow.results import read_verdict
+from vbagg.workflow.settings import settings_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from vbagg.geo.observed_totals import Totals
+    from vbagg.workflow.report_page.subject import Subject
+
+
+def sections(subject: Subject, drawn: pictures.Figures) -> Iterator[Section]:
+    """Those that everybody sees, with what was drawn."""
+    yield Section("Estimates", "estimates", _some(drawn, pictures.MAPS))
+    yield Section("Odd totals", "odd-totals", [*_odd_totals(subject), *_some(drawn, pictures.ODD)])
+    yield from _points(subject)
+    yield _validation(subject, drawn)
+    yield Section("Covariates", "covariates", _some(drawn, pictures.COVARIATES))
+    yield Section("Data", "data", list(_data(subject)))
+
+
+def appendix(subject: Subject) -> Iterator[Section]:
+    """Those for the statistician."""
+    model = subject.run.model(subject.response)
+    text = f"Likelihood {likelihood_of(model).name}, link {link_of(model).name}. {model.status_.message}"
+    blocks: list[Any] = [text, *assumed(subject.prepared), _parameters(model.parameters_)]
+    yield Section("Model", "model", blocks)
+    run = subject.run
+    yield Section("Settings", "settings", [Code(settings_text(run.settings, run.folder.path / SETTINGS))])
+
+
+def _some(drawn: pictures.Figures, names: tuple[str, ...]) -> list[Figure]:
+    return [drawn[name] for name in names if name in drawn]
+
+
+def _odd_totals(subject: Subject) -> Iterator[Any]:
+    maps = subject.run.settings.maps
+    told = OddTotals(subject.named, subject.prepared.polygons.id, subject.response, maps.level)
+    may_match = subject.units.has_counts and not (subject.table["observed"] < 0).any()
+    return told.blocks(may_match, maps.match_totals)
+
+
+def _points(subject: Subject) -> Iterator[Section]:
+    log = pictures.wants_log(subject.table["observed_rate"].to_numpy())
+    found = points_section(
+        subject.run, subject.prepared, subject.response, subject.maps, subject.units, subject.folder, log
+    )
+    if found is not None:
+        yield found
+
+
+def _validation(subject: Subject, drawn: pictures.Figures) -> Section:
+    validation = subject.run.validation(subject.response)
+    fit = _some(drawn, ("fitted",))
+    if validation is None:
+        return Section("How far to trust it", "validation", ["Validation was left out.", *fit])
+    scores = validation.scores().drop(columns=["bags"], errors="ignore")
+    chosen = [name for name in ("nll", "crps", "mae", "rmse", "correlation", "coverage_95") if name in scores]
+    table = Table(
+        ["model", *chosen],
+        [[str(name), *(float(value) for value in row)] for name, row in scores[chosen].iterrows()],
+        "Scores of polygons that were left out. Lower is better, except for correlation and coverage.",
+    )
+    text = read_verdict(subject.run.folder["validation"] / subject.run.file_name(subject.response))
+    text += _unscored(subject.prepared.polygons.totals(subject.response))
+    return Section("How far to trust it", "validation", [text, table, *_some(drawn, pictures.VALIDATION), *fit])
+
+
+def _unscored(totals: Totals) -> str:
+    """Which polygons no fold has."""
+    parts = [(totals.missing, "is missing"), (totals.suppressed, "is suppressed")]
+    left = [f"{plural(which.sum(), 'polygon')} whose total {why}" for which, why in parts if which.any()]
+    return f"\n{' and '.join(left)} could not be scored." if left else ""
+
+
+def _data(subject: Subject) -> Iterator[Any]:
+    found = subject.findings
+    if found is not None:
+        yield f"The check before modelling: {verdict(found)}"
+        yield Table(["what", "found"], [[name, text] for name, text in fact_lines(found.facts)])
+        yield from (Finding(finding.level, finding.text) for finding in found.all)
+    known = {finding.text for finding in found.all} if found else set()
+    notes = [Finding("advice", note) for note in subject.prepared.notes if note not in known]
+    yield "What was done to the data:" if notes else "The data were used as they are."
+    yield from notes
+
+
+def _parameters(parameters: pd.DataFrame) -> Table:
+    """Learnt parameters; those that all columns of a part share name the columns only if they are few."""
+    rows = []
+    for row in parameters.to_dict("records"):
+        columns = row["columns"].split(", ") if row["columns"] else []
+        of = row["columns"] if len(columns) <= 2 else f"all {len(columns)} covariates"
+        known = None if np.isnan(row["user_value"]) else row["user_value"]
+        rows.append([row["part"], row["parameter"], of, row["value"], known])
+    return Table(
+        ["part", "parameter", "of", "value", "in the units of the data"],
+        rows,
+        "Parameters that were learnt. Values count covariates in standard deviations and places in a common scale;"
+        " lengths of x and y are in kilometres in the last column.",
+    )
