@@ -196,6 +196,10 @@ class Prepared:
         told = {"completeness": self.completeness(), "weight_sd": self.weight_sd()}
         return {name: values for name, values in told.items() if values is not None}
 
+    def label(self, covariate: str) -> str:
+        """A covariate as an axis shows it: by title, name and units, as far as they are known."""
+        return self.described.get(covariate, Described()).labelled(covariate)
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write everything into a folder, which is created if need be."""
         frame, path = self.polygons.frame, Path(folder)

@@ -40,9 +40,10 @@ class Picture:
 
 def shown_blocks(blocks: Sequence[Block]) -> Iterator[tuple[str, Any]]:
     """Name of the macro that shows a block, and what it shows; pictures and findings in a row share one."""
-    for kind, run in groupby(blocks, key=type):
+    for (kind, small), run in groupby(blocks, key=lambda block: (type(block), getattr(block, "small", False))):
         if kind is Figure:
-            yield "figures", [_picture(block) for block in run if isinstance(block, Figure)]
+            shown = [_picture(block) for block in run if isinstance(block, Figure)]
+            yield "small_figures" if small else "figures", shown
         elif kind is Finding:
             yield "findings", list(run)
         else:

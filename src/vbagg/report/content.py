@@ -86,11 +86,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A PNG picture, as bytes or the path of a file."""
+    """A PNG picture, as bytes or the path of a file; of small ones more stand side by side."""
 
     png: bytes | Path | str
     caption: str
     alt: str
+    small: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,13 @@ import numpy as np
 
 import vbagg
 from vbagg import numerals
+from vbagg.colours import ColourScale, wants_log
 from vbagg.geo import display, plots
 from vbagg.geo.files import plural
 from vbagg.geo.ground_cells import BEYOND, PLACE
 from vbagg.geo.ground_maps import is_every_cell
 from vbagg.report import Code, Districts, Figure, Finding, MadeWith, MapLayer, Report, Section, Table, write_report
+from vbagg.report.scales import scales_of
 from vbagg.wording import own_word, sentence
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
@@ -69,7 +71,7 @@ class GroundPage:
             layers=layers,
             bounds=frame.bounds,
             districts=None if table is None else self._districts(table, frame),
-            sections=list(self._sections(maps, beyond)),
+            sections=list(self._sections(maps, beyond, scales_of(layers))),
             citation=CITATION.format(version=vbagg.__version__),
             made_with=MadeWith(vbagg.__version__, time.strftime("%Y-%m-%d"), self.run.command),
             compare=next((layer.name for layer in layers if layer.name in (BEYOND, PLACE)), None),
@@ -107,7 +109,7 @@ class GroundPage:
             values, tags = read_map(files[name], frame)
             label, look = pictures.layer_look(name, values)
             if name == "rate_mean":
-                label, look = "Rate: mean", {"log": pictures.wants_log(values), "lower": ends[0], "upper": ends[1]}
+                label, look = "Rate: mean", {"log": wants_log(values), "lower": ends[0], "upper": ends[1]}
                 look["interval"] = f"{numerals.level(level)} interval"
             yield MapLayer(name, label, tags.get("units", ""), values, description=tags.get("title", ""), **look)
 
@@ -127,8 +129,8 @@ class GroundPage:
             facts["Extrapolated"] = numerals.share(row["extrapolated"])
         return facts
 
-    def _sections(self, maps: Path, beyond: Beyond) -> Iterator[Section]:
-        drawn = self._figures(maps)
+    def _sections(self, maps: Path, beyond: Beyond, scales: Mapping[str, ColourScale]) -> Iterator[Section]:
+        drawn = self._figures(maps, scales)
         warned = [Finding("warning" if beyond.marked or beyond.far else "advice", text) for text in beyond.sentences()]
         about = (
             "Cells are new individuals: intervals hold what is unknown of each of them, and of the place where no"
@@ -147,7 +149,7 @@ class GroundPage:
         text = settings_text(self.run.settings, self.run.folder.path / SETTINGS)
         yield Section("Settings", "settings", [Code(text)])
 
-    def _figures(self, maps: Path) -> dict[str, Figure]:
+    def _figures(self, maps: Path, scales: Mapping[str, ColourScale]) -> dict[str, Figure]:
         into = self.folder / "plots" / self.run.file_name(self.response)
         into.mkdir(parents=True)
         polygons = None if is_every_cell(self.prepared) else self.prepared.polygons
@@ -155,11 +157,10 @@ class GroundPage:
         for name in DRAWN:
             raster = maps / f"{name}.tif"
             if raster.is_file():
-                picture = plots.read_picture(raster)
-                log = pictures.wants_log(picture.values)
-                path = plots.plot_map(raster, into / f"{name}.png", polygons=polygons, log=log)
-                title = picture.tags["title"]
-                drawn[name] = Figure(path, f"{sentence(title)}.", name)
+                path = plots.plot_map(raster, into / f"{name}.png", polygons=polygons, scale=scales.get(name))
+                drawn[name] = Figure(
+                    path, f"{sentence(plots.tags_of(raster)['title'])}.", pictures.SHORT.get(name, name)
+                )
         return drawn
 
 

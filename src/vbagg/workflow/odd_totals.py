@@ -119,8 +119,7 @@ class OddTotals:
 
     def _row(self, row: dict[str, Any]) -> list[str | float | None]:
         known = np.isfinite(row["observed"])
-        bounds = (row["observed_lower"], row["observed_upper"])
-        official = count(row["observed"]) if known else span(*bounds, count)
+        official = count(row["observed"]) if known else span(row["observed_lower"], row["observed_upper"], count)
         expected, ends = row["from_others"], (row["from_others_lower"], row["from_others_upper"])
         interval = with_span(expected, *ends, count)
         times = ratio(row["observed"] / expected) if known and expected > 0 and row["observed"] >= 0 else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vbagg.colours import ColourScale
 from vbagg.geo import plots
 from vbagg.geo.files import percent, plural
 from vbagg.geo.points import TRIALS
@@ -32,7 +34,13 @@ SCORES = {
 
 
 def points_section(
-    run: Run, prepared: Prepared, response: str, maps: Path, units: Units, folder: Path, log: bool
+    run: Run,
+    prepared: Prepared,
+    response: str,
+    maps: Path,
+    units: Units,
+    folder: Path,
+    scales: Mapping[str, ColourScale],
 ) -> Section | None:
     """What survey points say, and what maps would be without them; None where there are none."""
     points = prepared.points
@@ -41,7 +49,7 @@ def points_section(
     learnt = run.model(response).observations_
     blocks: list[Any] = [f"{_counted(points)} {' '.join(map(_learnt, learnt))}"]
     blocks.append(_change(run, response, maps, units))
-    blocks += _figures(run, prepared, points, response, maps, folder, log)
+    blocks += _figures(run, prepared, points, response, maps, folder, scales)
     return Section("Survey points", "points", blocks)
 
 
@@ -97,20 +105,21 @@ def _change(run: Run, response: str, maps: Path, units: Units) -> Table:
 
 
 def _figures(
-    run: Run, prepared: Prepared, points: Points, response: str, maps: Path, folder: Path, log: bool
+    run: Run,
+    prepared: Prepared,
+    points: Points,
+    response: str,
+    maps: Path,
+    folder: Path,
+    scales: Mapping[str, ColourScale],
 ) -> list[Figure]:
     into = folder / "plots" / run.file_name(response)
     places = points.table[["longitude", "latitude"]].to_numpy()
-    drawn = plots.plot_map(
-        maps / "rate_mean.tif", into / "points.png", polygons=prepared.polygons, log=log, points=places
-    )
-    ratio = plots.plot_map(
-        maps / f"{RATIO}.tif",
-        into / "ratio.png",
-        polygons=prepared.polygons,
-        log=True,
-        limits=plots.around_one(plots.read_picture(maps / f"{RATIO}.tif").values),
-        points=places,
+    drawn, ratio = (
+        plots.plot_map(
+            maps / f"{name}.tif", into / file, polygons=prepared.polygons, scale=scales.get(name), points=places
+        )
+        for name, file in (("rate_mean", "points.png"), (RATIO, "ratio.png"))
     )
     return [
         Figure(drawn, f"Where {points.file} says {points.response!r}, over rates.", "Map of rates and points"),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import vbagg
 from vbagg.geo import display
-from vbagg.report import Districts, MadeWith, Report, write_report
+from vbagg.report import Districts, MadeWith, MapLayer, Report, write_report
+from vbagg.report.scales import scales_of
 from vbagg.workflow import pictures
 from vbagg.workflow.report_page.facts import facts_of
 from vbagg.workflow.report_page.judgement import judgement_of, opens_on, why_it_opens
@@ -37,16 +38,18 @@ def write_pages(run: Run, folder: Path, findings: Findings | None) -> None:
     for response in prepared.responses:
         subject = Subject(run, prepared, response, folder, findings)
         run.tell(f"{response}: plots")
-        drawn = pictures.draw_all(run, prepared, response, subject.maps, subject.table, folder)
+        layers = map_layers(subject)
+        drawn = pictures.draw_all(run, prepared, response, subject.maps, subject.table, folder, scales_of(layers))
         run.tell(f"{response}: page")
         name = "report.html" if len(prepared.responses) == 1 else f"report_{run.file_name(response)}.html"
-        write_report(folder / name, report_of(subject, drawn))
+        write_report(folder / name, report_of(subject, layers, drawn))
 
 
-def report_of(subject: Subject, drawn: pictures.Figures) -> Report:
-    """The page of a response, with what was drawn for it."""
+def report_of(subject: Subject, layers: list[MapLayer], drawn: pictures.Figures) -> Report:
+    """The page of a response, with its maps and what was drawn for it."""
     run, table, judgement = subject.run, subject.table, judgement_of(subject)
-    sums, layers = Sums(subject, table), map_layers(subject, opens_on(judgement))
+    sums = Sums(subject, table)
+    layers = sorted(layers, key=lambda layer: layer.name != opens_on(judgement))
     made = time.strftime("%Y-%m-%d")
     return Report(
         title=run.settings.report.title or f"{subject.name}: rates on a fine scale",
@@ -61,7 +64,7 @@ def report_of(subject: Subject, drawn: pictures.Figures) -> Report:
         districts=Districts(
             display.outlines(table, subject.frame), [facts_of(subject, row) for _, row in subject.named.iterrows()]
         ),
-        sections=list(sections(subject, drawn)),
+        sections=list(sections(subject, scales_of(layers), drawn)),
         appendix=list(appendix(subject)),
         citation=CITATION.format(version=vbagg.__version__),
         made_with=MadeWith(vbagg.__version__, made, run.command),

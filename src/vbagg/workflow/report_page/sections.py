@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vbagg.colours import ColourScale
 from vbagg.doctor.text import fact_lines, verdict
 from vbagg.geo.assumptions import assumed
 from vbagg.geo.files import plural
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
     from vbagg.workflow.report_page.subject import Subject
 
 
-def sections(subject: Subject, drawn: pictures.Figures) -> Iterator[Section]:
-    """Those that everybody sees, with what was drawn."""
+def sections(subject: Subject, scales: Mapping[str, ColourScale], drawn: pictures.Figures) -> Iterator[Section]:
+    """Those that everybody sees, with the colours of maps and what was drawn."""
     yield Section("Estimates", "estimates", _some(drawn, pictures.MAPS))
     yield Section("Odd totals", "odd-totals", [*_odd_totals(subject), *_some(drawn, pictures.ODD)])
-    yield from _points(subject)
+    yield from _points(subject, scales)
     yield _validation(subject, drawn)
-    yield Section("Covariates", "covariates", _some(drawn, pictures.COVARIATES))
+    yield Section("Covariates", "covariates", list(_covariates(subject, drawn)))
     yield Section("Data", "data", list(_data(subject)))
 
 
@@ -57,10 +58,22 @@ def _odd_totals(subject: Subject) -> Iterator[Any]:
     return told.blocks(may_match, maps.match_totals)
 
 
-def _points(subject: Subject) -> Iterator[Section]:
-    log = pictures.wants_log(subject.table["observed_rate"].to_numpy())
+def _covariates(subject: Subject, drawn: pictures.Figures) -> Iterator[Any]:
+    """How much each of them says, and what it says."""
+    yield from _some(drawn, (pictures.RELEVANCE,))
+    curves = [figure for name, figure in drawn.items() if name.startswith(pictures.DEPENDENCE)]
+    if curves:
+        yield (
+            "Mean rate if a covariate had the same value everywhere, all else as it is: the line is the median, the"
+            f" band the {subject.level} interval. Grey bars show how the {subject.prepared.exposure} is spread over its"
+            " values. The curves describe the model, not causes."
+        )
+        yield from curves
+
+
+def _points(subject: Subject, scales: Mapping[str, ColourScale]) -> Iterator[Section]:
     found = points_section(
-        subject.run, subject.prepared, subject.response, subject.maps, subject.units, subject.folder, log
+        subject.run, subject.prepared, subject.response, subject.maps, subject.units, subject.folder, scales
     )
     if found is not None:
         yield found

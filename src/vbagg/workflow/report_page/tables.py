@@ -121,7 +121,7 @@ def _orders(subject: Subject, own: Sequence[Measure]) -> list[Order]:
 def _why_they_differ(subject: Subject, table: gpd.GeoDataFrame) -> str:
     """What official, fitted and matched totals are, and what they add up to."""
     say = subject.say
-    sums = {
+    sums: dict[str, Any] = {
         name: numerals.count(float(table[name].sum())) for name in ("observed", "fitted", "matched") if name in table
     }
     kind = "matched" if "matched" in sums else "fitted"
