@@ -84,7 +84,7 @@ def plot_observed_predicted(
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(lambda value, _: tick(value))
     elif not (y > 0).all():
-        axes.plot([], [], " ", label=f"observed rate of 0: {count(np.sum(y <= 0))}")
+        axes.plot([], [], " ", label=f"observed rate of 0: {count(int(np.sum(y <= 0)))}")
     for state, number in (left_out or {}).items():
         axes.plot([], [], " ", label=f"observed total {state}, not drawn: {count(number)}")
     axes.set(xlabel=literal(f"observed ({units})"), ylabel=literal(f"predicted ({units})"), title=title)
