@@ -33,8 +33,8 @@ def test_totals_that_are_not_known_are_told(tmp_path):
     found = figures_of(Subject(run, prepared, "cases", tmp_path), gaps)
     assert found == {
         "Cases": "between 80 and 90",
-        "Polygons whose total is missing": "1",
-        "Polygons whose total is suppressed": "1",
+        "Districts whose total is missing": "1",
+        "Districts whose total is suppressed": "1",
         "People": "4,500",
         "Rate per 1000 people": "between 20 and 22.5",
     }
@@ -43,11 +43,11 @@ def test_totals_that_are_not_known_are_told(tmp_path):
 @pytest.mark.parametrize(
     ("known", "told"),
     [
-        ({"observed": 30.0, "observed_rate": 30.0}, {"Observed cases": "30", "Observed cases per 1000 people": "30"}),
-        ({"observation": "missing"}, {"Observed cases": "missing"}),
+        ({"observed": 30.0, "observed_rate": 30.0}, {"Official cases": "30", "Official cases per 1000 people": "30"}),
+        ({"observation": "missing"}, {"Official cases": "missing"}),
         (
             {"observation": "suppressed", "observed_lower": 1.0, "observed_upper": 4.0},
-            {"Observed cases": "suppressed: 1 to 4"},
+            {"Official cases": "suppressed: 1 to 4"},
         ),
     ],
 )
@@ -56,10 +56,10 @@ def test_what_is_said_of_a_polygon(tmp_path, known, told):
     prepared = SimpleNamespace(exposure="population", told=NOTHING, polygons=SimpleNamespace(id="name"))
     nothing = dict.fromkeys(["observed", "observed_rate", "effect"], float("nan"))
     row = {"name": "a", "population": 1000.0, "fitted": 28.0, "fitted_lower": 20.0, "fitted_upper": 41.0}
-    facts = facts_of(Subject(run, prepared, "cases", tmp_path), pd.Series(row | nothing | known))
-    always = {"Polygon": "a", "Population": "1,000", "Fitted total": "28 (20 to 41)"}
+    facts = facts_of(Subject(run, prepared, "cases", tmp_path), "Ambato", pd.Series(row | nothing | known))
+    always = {"District": "Ambato", "Id": "a", "People": "1,000", "Fitted total": "28 (20 to 41)"}
     assert facts == always | told
-    assert list(facts)[:2] == ["Polygon", "Observed cases"]
+    assert list(facts)[:2] == ["District", "Id"]
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_what_was_told_of_reports_and_people_is_shown(tmp_path):
     assert found["Rate per 1000 people"] == f"{1000 * 80 / (0.5 * 1000 + 0.8 * 3000):.3g}"
     fitted = {"observed_rate": 20.8, "fitted": 62.0, "fitted_lower": 50.0, "fitted_upper": 70.0}
     rows = known.assign(name=known.index, effect=float("nan"), **fitted)
-    facts = facts_of(subject, rows.loc["b"])
-    assert (facts["Reported"], facts["Population"]) == ("80%", "3,000 (off by 25%)")
-    assert "Reported" not in facts_of(subject, rows.loc["off"])
+    facts = facts_of(subject, "Ambato", rows.loc["b"])
+    assert (facts["Reported"], facts["People"]) == ("80%", "3,000 (off by 25%)")
+    assert "Reported" not in facts_of(subject, "Ambato", rows.loc["off"])
     prepared.told = Told(None, None)
-    assert "Reported" not in facts_of(subject, rows.loc["b"])
-    assert facts_of(subject, rows.loc["b"])["Population"] == "3,000"
+    assert "Reported" not in facts_of(subject, "Ambato", rows.loc["b"])
+    assert facts_of(subject, "Ambato", rows.loc["b"])["People"] == "3,000"

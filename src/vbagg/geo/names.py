@@ -70,7 +70,9 @@ def names_of(polygons: Polygons, column: str | None = None) -> Names:
 def _told_apart(column: str, ids: Sequence[str], names: Iterable[Any]) -> Names:
     found = [_text(value) for value in names]
     times = Counter(found)
-    texts = [f"{name} ({id})" if times[name] > 1 else name or id for name, id in zip(found, ids, strict=True)]
+    texts = [
+        id if not name else f"{name} ({id})" if times[name] > 1 else name for name, id in zip(found, ids, strict=True)
+    ]
     if len(set(texts)) < len(texts):  # a name may be that of another with its id
         texts = [f"{name} ({id})" for name, id in zip(found, ids, strict=True)]
     return Names(column, tuple(texts), sum(times[name] > 1 for name in found if name))

@@ -114,10 +114,10 @@ def _shown(sections: Sequence[Section]) -> list[dict[str, Any]]:
 
 def _targets(report: Report, say: Texts) -> list[tuple[str, str]]:
     """Anchors and names of the parts of the page."""
-    targets = [(table.anchor, table.title) for table in report.tables]
-    targets += [("map", "Map")] if report.layers else []
+    tables = [(table.anchor, table.title) for table in report.tables]
+    targets = [*tables[:1], *([("map", say("page.map"))] if report.layers else []), *tables[1:]]
     targets += [(section.anchor, section.title) for section in report.sections if section.blocks]
-    targets += [("cite", "How to cite")] if report.citation else []
+    targets += [("cite", say("page.cite"))] if report.citation else []
     return targets + ([("appendix", say("page.appendix"))] if report.appendix else [])
 
 

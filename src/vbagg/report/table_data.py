@@ -11,8 +11,10 @@ from vbagg.report.area_table import Area, AreaTable, Order
 from vbagg.report.encoding import pack_bytes
 from vbagg.report.scripts import DataBlock
 
-PRINTED, FEW = 20, 10
-"""Rows on paper and where scripts do not run, and those on a screen before the reader asks for more."""
+PRINTED, NEARLY, FEW = 20, 25, 10
+"""Rows on paper and where scripts do not run, all if there are hardly more; and those on a screen before the reader
+asks for more.
+"""
 EDGES = ("west", "south", "east", "north")
 DIGITS = 10
 """Significant ones of numbers in the downloaded file."""
@@ -34,7 +36,12 @@ def shown_tables(tables: Sequence[AreaTable]) -> list[ShownAreas]:
 
 def first_areas(table: AreaTable) -> list[Area]:
     """Rows that are on paper."""
-    return in_order(table.areas, table.orders[0])[:PRINTED]
+    return in_order(table.areas, table.orders[0])[: printed_of(table)]
+
+
+def printed_of(table: AreaTable) -> int:
+    """How many these are."""
+    return len(table.areas) if len(table.areas) <= NEARLY else PRINTED
 
 
 def in_order(areas: Sequence[Area], order: Order) -> list[Area]:
@@ -72,7 +79,7 @@ def _document(table: AreaTable) -> dict[str, Any]:
         "areas": areas,
         "headers": list(table.headers),
         "file": table.file,
-        "printed": PRINTED,
+        "printed": printed_of(table),
         "few": FEW,
     }
 

@@ -19,7 +19,8 @@ def judgement_of(subject: Subject) -> Judgement:
     run, say = subject.run, subject.say
     told = read_word(run.folder["validation"] / run.file_name(subject.response))
     word, reasons = told or ("unchecked", (say("verdict.nobody"),))
-    return Judgement(cast(Word, word), say("verdict.question"), say(f"verdict.{word.replace(' ', '_')}"), reasons)
+    key = word.replace(" ", "_")
+    return Judgement(cast(Word, word), say("verdict.question"), say(f"verdict.{key}"), reasons)
 
 
 def opens_on(judgement: Judgement) -> str:
@@ -29,5 +30,5 @@ def opens_on(judgement: Judgement) -> str:
 
 def why_it_opens(say: Texts, judgement: Judgement) -> str:
     """What to know before looking at the map, if anything."""
-    notes = {"no": "verdict.map_no", "with care": "verdict.map_care", "unchecked": "verdict.map_unchecked"}
-    return say(notes[judgement.word]) if judgement.word in notes else ""
+    key = judgement.word.replace(" ", "_")
+    return "" if key == "yes" else say(f"verdict.map_{key}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -84,21 +84,23 @@ class Sums:
 
 def key_figures(subject: Subject, sums: Sums) -> list[tuple[str, str]]:
     """Labels and texts."""
-    units, completeness = subject.units, subject.prepared.told.completeness
-    title = "Relative risk" if units.is_relative else f"Rate per {numerals.given(units.per)} {units.exposed}"
+    units, completeness, say = subject.units, subject.prepared.told.completeness, subject.say
+    per: dict[str, Any] = {"per": numerals.given(units.per), "exposed": units.exposed}
+    title = say("figures.risk") if units.is_relative else say("figures.rate", **per)
     trials = subject.run.settings.model.trials is not None
+    exposure = subject.prepared.exposure
     figures = [
         (subject.name, between(sums.total, numerals.count)),
-        *((f"Polygons whose total is {state}", numerals.count(count)) for state, count in sums.counts.items() if count),
-        *([("Of all that occurred, reported", _reported(sums.used))] if completeness else []),
-        (NOUNS[subject.prepared.exposure], numerals.count(sums.people)),
-        *([("Trials", numerals.count(sums.base))] if trials else []),
-        (title, between(sums.rate)),
+        *((say(f"figures.{state}"), numerals.count(count)) for state, count in sums.counts.items() if count),
+        *([(say("figures.reported"), _reported(sums.used))] if completeness else []),
+        (say(f"figures.{exposure}"), numerals.count(sums.people)),
+        *([(say("figures.trials"), numerals.count(sums.base))] if trials else []),
+        (title, between(sums.rate, numerals.rate)),
     ]
     validation = subject.run.validation(subject.response)
     if validation is not None:
         scores = validation.scores().loc["vbagg"]
-        figures.append(("Unseen polygons inside their 95% interval", numerals.share(scores["coverage_95"])))
+        figures.append((say("figures.inside"), numerals.share(scores["coverage_95"])))
     return figures
 
 

@@ -13,9 +13,6 @@ from vbagg.workflow import pictures
 from vbagg.workflow.results import read_map
 
 if TYPE_CHECKING:
-    import geopandas as gpd
-
-    from vbagg.geo.prepared import Prepared
     from vbagg.workflow.report_page.subject import Subject
 
 RATE, OBSERVED = "rate_mean", "observed"
@@ -47,57 +44,53 @@ def _mean(subject: Subject) -> MapLayer:
     scale = rate_scale(mean, subject.table["observed_rate"].to_numpy(dtype=float))
     return MapLayer(
         RATE,
-        "Rate: mean",
+        subject.say("layers.rate"),
         tags["units"],
         mean,
         log=scale.log,
         limits=scale.limits,
-        description="Posterior mean.",
+        description=subject.say("layers.rate_about"),
         lower=ends[0],
         upper=ends[1],
-        interval=f"{subject.level} interval",
+        interval=subject.say("layers.interval", level=subject.level),
     )
 
 
 def _observed(subject: Subject, units: str) -> MapLayer:
     return MapLayer(
         OBSERVED,
-        "Observed rate of polygons",
+        subject.say("layers.observed"),
         units,
         display.burnt(subject.table, "observed_rate", subject.frame),
         same_scale_as=RATE,
-        description=f"One rate for each polygon: {_total(subject)} over its {subject.units.exposed}."
-        f"{_drawn(subject.prepared)}{_unknown(subject.table)}",
+        description=" ".join(_about_observed(subject)),
     )
 
 
 def _effect(subject: Subject) -> MapLayer:
-    difference = subject.by_difference
+    difference, say = subject.by_difference, subject.say
     return MapLayer(
         "effect",
-        "Totals against what is expected",
-        "above" if difference else "times",
+        say("layers.effect"),
+        say("layers.effect_above" if difference else "layers.effect_times"),
         display.burnt(subject.table, "effect", subject.frame),
         colours="vik",
         log=not difference,
         limits=plots.effect_limits(subject.table["effect"].to_numpy(dtype=float), difference),
-        description="One number for each polygon: how far its total is above what covariates and neighbours give.",
+        description=say("layers.effect_about"),
     )
 
 
-def _total(subject: Subject) -> str:
-    """What a rate is made of, in words."""
-    told = subject.prepared.told.completeness
-    return "its total" if told is None else "its total, divided by the share that is reported,"
-
-
-def _drawn(prepared: Prepared) -> str:
-    """How polygons stand for catchments, if they do."""
-    return " Catchments share cells; each is drawn where its share is the largest." if prepared.is_shared else ""
-
-
-def _unknown(table: gpd.GeoDataFrame) -> str:
-    """Where the map of observed rates has none."""
-    known = set(states_in(table))
-    states = [state for state in (MISSING, SUPPRESSED) if state in known]
-    return f" None where the total is {' or '.join(states)}." if states else ""
+def _about_observed(subject: Subject) -> Iterator[str]:
+    """What the map of observed rates shows, and where it has none."""
+    say, exposed = subject.say, subject.units.exposed
+    if subject.prepared.told.completeness is None:
+        yield say("layers.observed_about", exposed=exposed)
+    else:
+        yield say("layers.observed_reported", exposed=exposed)
+    if subject.prepared.is_shared:
+        yield say("layers.shared")
+    states = [state for state in (MISSING, SUPPRESSED) if state in set(states_in(subject.table))]
+    if states:
+        kind = "both" if len(states) > 1 else states[0]
+        yield say(f"layers.unknown_{kind}")

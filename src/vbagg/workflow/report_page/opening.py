@@ -33,8 +33,7 @@ def subtitle(subject: Subject, made: str) -> str:
     """When, by whom and what: parts in a line."""
     chosen, say = subject.run.settings.report, subject.say
     told = [("period", chosen.period), ("source", chosen.source), ("made", made)]
-    parts = [say(f"opening.{name}", value=value) for name, value in told if value]
-    return " · ".join([*parts, say("opening.size", n=len(subject.table))])
+    return " · ".join(say(f"opening.{name}", value=value) for name, value in told if value)
 
 
 def _sentences(subject: Subject, sums: Sums, layers: list[MapLayer]) -> Iterator[str]:

@@ -11,6 +11,8 @@ from vbagg.geo import display
 from vbagg.report import Districts, MadeWith, MapLayer, Report, write_report
 from vbagg.report.scales import scales_of
 from vbagg.workflow import pictures
+from vbagg.workflow.browser import find_browser, write_pdf
+from vbagg.workflow.report_page.beside import files_section
 from vbagg.workflow.report_page.facts import facts_of
 from vbagg.workflow.report_page.judgement import judgement_of, opens_on, why_it_opens
 from vbagg.workflow.report_page.key_figures import Sums, key_figures
@@ -42,7 +44,16 @@ def write_pages(run: Run, folder: Path, findings: Findings | None) -> None:
         drawn = pictures.draw_all(run, prepared, response, subject.maps, subject.table, folder, scales_of(layers))
         run.tell(f"{response}: page")
         name = "report.html" if len(prepared.responses) == 1 else f"report_{run.file_name(response)}.html"
-        write_report(folder / name, report_of(subject, layers, drawn))
+        page = write_report(folder / name, report_of(subject, layers, drawn))
+        if run.settings.report.pdf:
+            run.tell(f"{response}: PDF")
+            write_pdf(find_browser(), page, page.with_suffix(".pdf"))
+
+
+def _facts(subject: Subject) -> list[dict[str, str]]:
+    """What is told of each district."""
+    rows = subject.table.drop(columns="geometry").to_dict("records")
+    return [facts_of(subject, name, row) for name, row in zip(subject.names.texts, rows, strict=True)]
 
 
 def report_of(subject: Subject, layers: list[MapLayer], drawn: pictures.Figures) -> Report:
@@ -52,7 +63,7 @@ def report_of(subject: Subject, layers: list[MapLayer], drawn: pictures.Figures)
     layers = sorted(layers, key=lambda layer: layer.name != opens_on(judgement))
     made = time.strftime("%Y-%m-%d")
     return Report(
-        title=run.settings.report.title or f"{subject.name}: rates on a fine scale",
+        title=run.settings.report.title or subject.say("page.title", response=subject.name),
         subtitle=subtitle(subject, made),
         paragraph=opening(subject, sums, layers),
         judgement=judgement,
@@ -61,10 +72,8 @@ def report_of(subject: Subject, layers: list[MapLayer], drawn: pictures.Figures)
         layers=layers,
         bounds=subject.frame.bounds,
         map_note=why_it_opens(subject.say, judgement),
-        districts=Districts(
-            display.outlines(table, subject.frame), [facts_of(subject, row) for _, row in subject.named.iterrows()]
-        ),
-        sections=list(sections(subject, scales_of(layers), drawn)),
+        districts=Districts(display.outlines(table, subject.frame), _facts(subject)),
+        sections=[*sections(subject, scales_of(layers), drawn), files_section(subject, layers)],
         appendix=list(appendix(subject)),
         citation=CITATION.format(version=vbagg.__version__),
         made_with=MadeWith(vbagg.__version__, made, run.command),

@@ -24,27 +24,30 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from vbagg.geo.observed_totals import Totals
+    from vbagg.report.texts import Texts
     from vbagg.workflow.report_page.subject import Subject
 
 
 def sections(subject: Subject, scales: Mapping[str, ColourScale], drawn: pictures.Figures) -> Iterator[Section]:
     """Those that everybody sees, with the colours of maps and what was drawn."""
-    yield Section("Estimates", "estimates", _some(drawn, pictures.MAPS))
-    yield Section("Odd totals", "odd-totals", [*_odd_totals(subject), *_some(drawn, pictures.ODD)])
+    say = subject.say
+    yield Section(say("sections.estimates"), "estimates", _some(drawn, pictures.MAPS))
+    yield Section(say("sections.odd_totals"), "odd-totals", [*_odd_totals(subject), *_some(drawn, pictures.ODD)])
     yield from _points(subject, scales)
     yield _validation(subject, drawn)
-    yield Section("Covariates", "covariates", list(_covariates(subject, drawn)))
-    yield Section("Data", "data", list(_data(subject)))
+    yield Section(say("sections.covariates"), "covariates", list(_covariates(subject, drawn)))
+    yield Section(say("sections.data"), "data", list(_data(subject)))
 
 
 def appendix(subject: Subject) -> Iterator[Section]:
     """Those for the statistician."""
-    model = subject.run.model(subject.response)
-    text = f"Likelihood {likelihood_of(model).name}, link {link_of(model).name}. {model.status_.message}"
-    blocks: list[Any] = [text, *assumed(subject.prepared), _parameters(model.parameters_)]
-    yield Section("Model", "model", blocks)
+    model, say = subject.run.model(subject.response), subject.say
+    likelihood, link = likelihood_of(model).name, link_of(model).name
+    text = say("sections.fitted_by", likelihood=likelihood, link=link, status=model.status_.message)
+    blocks: list[Any] = [text, *assumed(subject.prepared), _parameters(say, model.parameters_)]
+    yield Section(say("sections.model"), "model", blocks)
     run = subject.run
-    yield Section("Settings", "settings", [Code(settings_text(run.settings, run.folder.path / SETTINGS))])
+    yield Section(say("sections.settings"), "settings", [Code(settings_text(run.settings, run.folder.path / SETTINGS))])
 
 
 def _some(drawn: pictures.Figures, names: tuple[str, ...]) -> list[Figure]:
@@ -81,19 +84,20 @@ def _points(subject: Subject, scales: Mapping[str, ColourScale]) -> Iterator[Sec
 
 def _validation(subject: Subject, drawn: pictures.Figures) -> Section:
     validation = subject.run.validation(subject.response)
-    fit = _some(drawn, ("fitted",))
+    fit, say = _some(drawn, ("fitted",)), subject.say
+    title = say("sections.validation")
     if validation is None:
-        return Section("How far to trust it", "validation", ["Validation was left out.", *fit])
+        return Section(title, "validation", [say("sections.left_out"), *fit])
     scores = validation.scores().drop(columns=["bags"], errors="ignore")
     chosen = [name for name in ("nll", "crps", "mae", "rmse", "correlation", "coverage_95") if name in scores]
     table = Table(
         ["model", *chosen],
         [[str(name), *(float(value) for value in row)] for name, row in scores[chosen].iterrows()],
-        "Scores of polygons that were left out. Lower is better, except for correlation and coverage.",
+        say("sections.scores"),
     )
     text = read_verdict(subject.run.folder["validation"] / subject.run.file_name(subject.response))
     text += _unscored(subject.prepared.polygons.totals(subject.response))
-    return Section("How far to trust it", "validation", [text, table, *_some(drawn, pictures.VALIDATION), *fit])
+    return Section(title, "validation", [text, table, *_some(drawn, pictures.VALIDATION), *fit])
 
 
 def _unscored(totals: Totals) -> str:
@@ -104,18 +108,18 @@ def _unscored(totals: Totals) -> str:
 
 
 def _data(subject: Subject) -> Iterator[Any]:
-    found = subject.findings
+    found, say = subject.findings, subject.say
     if found is not None:
-        yield f"The check before modelling: {verdict(found)}"
+        yield say("sections.check", verdict=verdict(found))
         yield Table(["what", "found"], [[name, text] for name, text in fact_lines(found.facts)])
         yield from (Finding(finding.level, finding.text) for finding in found.all)
     known = {finding.text for finding in found.all} if found else set()
     notes = [Finding("advice", note) for note in subject.prepared.notes if note not in known]
-    yield "What was done to the data:" if notes else "The data were used as they are."
+    yield say("sections.done") if notes else say("sections.as_they_were")
     yield from notes
 
 
-def _parameters(parameters: pd.DataFrame) -> Table:
+def _parameters(say: Texts, parameters: pd.DataFrame) -> Table:
     """Learnt parameters; those that all columns of a part share name the columns only if they are few."""
     rows = []
     for row in parameters.to_dict("records"):
@@ -126,6 +130,5 @@ def _parameters(parameters: pd.DataFrame) -> Table:
     return Table(
         ["part", "parameter", "of", "value", "in the units of the data"],
         rows,
-        "Parameters that were learnt. Values count covariates in standard deviations and places in a common scale;"
-        " lengths of x and y are in kilometres in the last column.",
+        say("sections.parameters"),
     )

@@ -113,16 +113,14 @@ def _made(
 def _orders(subject: Subject, own: Sequence[Measure]) -> list[Order]:
     """By burden, by rate and by certainty, as far as there are such columns: they come first."""
     say = subject.say
-    names = ["order_burden", "order_rate", "order_certainty"]
+    names = ["burden", "rate", "certainty"]
     names = names if "rate" not in own[0].file else names[1:]
-    return [Order(say(f"table.{name}"), at, own[at - 1].column.falling) for at, name in enumerate(names, 1)]
+    return [Order(say(f"table.order_{name}"), at, own[at - 1].column.falling) for at, name in enumerate(names, 1)]
 
 
 def _why_they_differ(subject: Subject, table: gpd.GeoDataFrame) -> str:
     """What official, fitted and matched totals are, and what they add up to."""
     say = subject.say
-    sums: dict[str, Any] = {
-        name: numerals.count(float(table[name].sum())) for name in ("observed", "fitted", "matched") if name in table
-    }
-    kind = "matched" if "matched" in sums else "fitted"
-    return say(f"table.why_{kind}", **sums)
+    names = [name for name in ("observed", "fitted", "matched") if name in table]
+    sums: dict[str, Any] = {name: numerals.count(float(table[name].sum())) for name in names}
+    return say(f"table.why_{names[-1]}", **sums)

@@ -2,7 +2,7 @@
 function areaRow({ areas, columns }, at, section) {
   const { name, cells, district, bounds } = areas[at];
   const goes = byId("vbagg-settings") !== null && (district !== null || bounds !== null);
-  const title = goes ? element("button", { type: "button", class: "go" }, name) : name;
+  const title = goes ? element("button", { type: "button", class: "go", tabindex: -1 }, name) : name;
   const row = element("tr", { class: goes ? "goes" : null }, element("th", { scope: "row", dir: "auto" }, title));
   cells.forEach(([text, , range], i) => {
     const below = range ? [element("small", {}, range)] : [];
@@ -26,7 +26,7 @@ function announceVisit(visit) {
 /** One of the names can be reached by the tabulator, the others from there by arrow keys. */
 function keepOneStop(body) {
   const names = [...body.querySelectorAll(".go")];
-  const chosen = names.find((name) => name.tabIndex === 0 && name.dataset.last) ?? names[0];
+  const chosen = names.find((name) => name.hasAttribute("data-last")) ?? names[0];
   names.forEach((name) => (name.tabIndex = name === chosen ? 0 : -1));
 }
 

@@ -1,3 +1,6 @@
+/** Rows that are drawn at once; more follow as the reader comes to the end of these. */
+const PORTION = 100;
+
 /** Tables of areas: sorted, searched, downloaded, and a way to the map. */
 async function startAreas() {
   for (const section of document.querySelectorAll("section.areas")) {
@@ -12,7 +15,7 @@ function makeAreas(section, data) {
   const presets = [...section.querySelectorAll(".orders button")];
   const heads = [...section.querySelectorAll("thead th")];
   const letters = data.areas.map(({ name }) => plainLetters(name));
-  const state = { order: data.orders[0], sorted: [], wanted: "", all: false, printing: false };
+  const state = { order: data.orders[0], sorted: [], chosen: [], wanted: "", all: false, printing: false };
   const makeRow = remembered((at) => areaRow(data, at, section));
 
   const sort = (order) => {
@@ -33,10 +36,21 @@ function makeAreas(section, data) {
     return state.all ? state.sorted : state.sorted.slice(0, data.few);
   };
 
+  const drawMore = () => {
+    const from = body.children.length;
+    const drawn = state.chosen.slice(from, from + PORTION).map(makeRow);
+    drawn.forEach((row, i) => row.setAttribute("aria-rowindex", from + i + 2));
+    body.append(...drawn);
+  };
+
   const show = () => {
-    const chosen = shown();
-    body.replaceChildren(...chosen.map(makeRow));
+    const chosen = (state.chosen = shown());
+    body.replaceChildren();
+    drawMore();
     keepOneStop(body);
+    part("table").setAttribute("aria-rowcount", chosen.length + 1);
+    part(".table").classList.toggle("tall", chosen.length > 2 * data.few && !state.printing);
+    part(".table").scrollTop = 0;
     part(".found").textContent = state.wanted ? say("table.found", { n: chosen.length, all: data.areas.length }) : "";
     part(".none").hidden = chosen.length > 0;
     part(".more").hidden = state.wanted !== "" || data.areas.length <= data.few;
@@ -63,7 +77,13 @@ function makeAreas(section, data) {
     const records = state.sorted.map((at) => data.areas[at].record);
     download(data.file, csvText([data.headers, ...records]));
   });
-  body.addEventListener("keydown", (event) => moveAmongRows(event, body));
+  body.addEventListener("keydown", (event) => {
+    if (event.key === "End") while (body.children.length < state.chosen.length) drawMore();
+    moveAmongRows(event, body);
+  });
+  part(".table").addEventListener("scroll", ({ target }) => {
+    if (target.scrollTop + 2 * target.clientHeight > target.scrollHeight) drawMore();
+  });
   for (const event of ["beforeprint", "afterprint"]) {
     addEventListener(event, () => {
       state.printing = event === "beforeprint";
