@@ -290,8 +290,9 @@ def _bar(axes: Axes, shown: ScalarMappable, scale: ColourScale, values: Floats, 
     ends = {(True, True): "both", (True, False): "min", (False, True): "max"}.get(beyond(scale, values), "neither")
     figure = axes.get_figure(root=True)
     assert figure is not None
-    is_wide = figure.get_figwidth() > figure.get_figheight()
-    place: dict[str, Any] = {"location": "bottom", "aspect": 30} if is_wide else {"location": "right", "aspect": 24}
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    is_tall = (top - bottom) * float(axes.get_aspect()) > right - left
+    place: dict[str, Any] = {"location": "right", "aspect": 24} if is_tall else {"location": "bottom", "aspect": 30}
     bar = figure.colorbar(shown, ax=axes, label=literal(label), shrink=0.85, extend=ends, pad=0.03, **place)
     bar.set_ticks([mark.value for mark in scale.ticks], labels=[mark.text for mark in scale.ticks])
     bar.minorticks_off()

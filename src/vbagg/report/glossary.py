@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
@@ -42,9 +42,11 @@ class Glossary:
     used: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, language: str) -> Glossary:
-        """That of a page in this language."""
-        return cls(words_in(language))
+    def of(cls, language: str, names: Collection[str] = ()) -> Glossary:
+        """That of a page in this language, on which names may be words that mean something else."""
+        own = {name.casefold() for name in names}
+        words = words_in(language).values()
+        return cls({word.key: word for word in words if own.isdisjoint(form.casefold() for form in word.said)})
 
     def section(self) -> Explain:
         """What makes markup of the texts of a section: each word is a link where it first stands."""
@@ -63,7 +65,9 @@ class Glossary:
         return explain
 
     def link(self, key: str, text: str) -> Markup:
-        """A text that is explained by a word."""
+        """A text that is explained by a word, if that is there."""
+        if key not in self.words:
+            return escape(text)
         self.used.add(key)
         return Markup('<a class="term" href="#word-{0}" aria-describedby="word-{0}">{1}</a>').format(key, text)
 
@@ -77,11 +81,11 @@ class Glossary:
         """Words on the page as scripts look for them: key and forms."""
         return [[word.key, list(word.said)] for word in self.shown if word.said]
 
-    @property
+    @cached_property
     def _keys(self) -> dict[str, str]:
         return {form.lower(): word.key for word in self.words.values() for form in word.said}
 
-    @property
+    @cached_property
     def _pattern(self) -> re.Pattern[str]:
         forms = sorted(self._keys, key=len, reverse=True)
         return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, forms))})(?!\w)", re.IGNORECASE)

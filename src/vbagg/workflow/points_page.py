@@ -15,22 +15,22 @@ from vbagg.geo.points import TRIALS
 from vbagg.geo.ratio import RATIO
 from vbagg.geo.units import Units
 from vbagg.numerals import count, level, rate, share, with_span
-from vbagg.report import Figure, Section, Table
+from vbagg.report import Explained, Figure, Section, Table
+from vbagg.report.texts import texts_in
+from vbagg.workflow.report_page.scores import WRITTEN, label
 from vbagg.workflow.results import read_change
 from vbagg.workflow.run import Run
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from vbagg.geo.points import Points
     from vbagg.geo.prepared import Prepared
     from vbagg.models.observations import FittedObservations
 
 WITHOUT = "without points"
 """The model without points, in a validation."""
-SCORES = {
-    "crps": "CRPS of polygons that were left out",
-    "mae": "mean error of polygons that were left out",
-    "coverage_95": "share of them inside their 95% interval",
-}
+SCORES = ("mae", "crps", "coverage_95")
 
 
 def points_section(
@@ -82,7 +82,7 @@ def _learnt(own: FittedObservations) -> str:
 
 def _change(run: Run, response: str, maps: Path, units: Units) -> Table:
     change = read_change(maps)
-    rows: list[list[str | float | None]] = [
+    rows: list[list[str | float | Explained | None]] = [
         [f"mean rate, {units.rate}", change.rate, change.other_rate],
         [
             f"mean width of {level(run.settings.maps.level)} intervals of cells",
@@ -94,14 +94,18 @@ def _change(run: Run, response: str, maps: Path, units: Units) -> Table:
     if validation is not None:
         scores = validation.scores()
         if WITHOUT in scores.index:
-            pairs = {title: [float(scores.loc[name, key]) for name in ("vbagg", WITHOUT)]
-                     for key, title in SCORES.items() if key in scores}  # fmt: skip
-            rows += [[title, *pair] for title, pair in pairs.items()]
+            rows += [_scored(scores, key) for key in SCORES if key in scores]
     caption = (
         "The model with the points, which all other sections are about, beside the one without. Means over cells count "
-        f"their {units.weighed}. Rates of a cell differ by a factor of {rate(change.factor)} on average."
+        f"their {units.weighed}; scores are of polygons that were left out. Rates of a cell differ by a factor of "
+        f"{rate(change.factor)} on average."
     )
     return Table(["", "with points", "without"], rows, caption)
+
+
+def _scored(scores: pd.DataFrame, key: str) -> list[str | float | Explained | None]:
+    """What a score says, and that of both models."""
+    return [label(texts_in(), key), *(WRITTEN[key][1](float(scores.loc[name, key])) for name in ("vbagg", WITHOUT))]
 
 
 def _figures(

@@ -77,5 +77,6 @@ def report_of(subject: Subject, layers: list[MapLayer], drawn: pictures.Figures)
         appendix=list(appendix(subject)),
         citation=CITATION.format(version=vbagg.__version__),
         made_with=MadeWith(vbagg.__version__, made, run.command),
+        names=[subject.response, *subject.prepared.covariates],
         compare=next(name for name in ("observed", "rate_mean") if name != opens_on(judgement)),
     )

@@ -17,6 +17,7 @@ from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.odd_totals import OddTotals
 from vbagg.workflow.points_page import points_section
+from vbagg.workflow.report_page.scores import score_table
 from vbagg.workflow.results import read_verdict
 from vbagg.workflow.settings import settings_text
 
@@ -66,11 +67,7 @@ def _covariates(subject: Subject, drawn: pictures.Figures) -> Iterator[Any]:
     yield from _some(drawn, (pictures.RELEVANCE,))
     curves = [figure for name, figure in drawn.items() if name.startswith(pictures.DEPENDENCE)]
     if curves:
-        yield (
-            "Mean rate if a covariate had the same value everywhere, all else as it is: the line is the median, the"
-            f" band the {subject.level} interval. Grey bars show how the {subject.prepared.exposure} is spread over its"
-            " values. The curves describe the model, not causes."
-        )
+        yield subject.say("sections.curves", level=subject.level, exposure=subject.prepared.exposure)
         yield from curves
 
 
@@ -88,13 +85,7 @@ def _validation(subject: Subject, drawn: pictures.Figures) -> Section:
     title = say("sections.validation")
     if validation is None:
         return Section(title, "validation", [say("sections.left_out"), *fit])
-    scores = validation.scores().drop(columns=["bags"], errors="ignore")
-    chosen = [name for name in ("nll", "crps", "mae", "rmse", "correlation", "coverage_95") if name in scores]
-    table = Table(
-        ["model", *chosen],
-        [[str(name), *(float(value) for value in row)] for name, row in scores[chosen].iterrows()],
-        say("sections.scores"),
-    )
+    table = score_table(say, validation, subject.units.rate)
     text = read_verdict(subject.run.folder["validation"] / subject.run.file_name(subject.response))
     text += _unscored(subject.prepared.polygons.totals(subject.response))
     return Section(title, "validation", [text, table, *_some(drawn, pictures.VALIDATION), *fit])

@@ -63,6 +63,7 @@ function explainFailure(error) {
 }
 
 connectFigures();
+connectWords();
 connectCopying();
 markCurrentSection();
 unfoldForPrint();

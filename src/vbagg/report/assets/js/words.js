@@ -38,7 +38,12 @@ function connectWords() {
     const meaning = byId(term.hash.slice(1));
     tip.replaceChildren(element("b", {}, meaning.previousElementSibling.textContent), meaning.textContent);
     tip.hidden = false;
-    placeTip(tip, term.getClientRects()[0]);
+    place();
+  };
+  const place = () => {
+    const word = shown.getClientRects()[0];
+    if (word.bottom < 0 || word.top > innerHeight) hide();
+    else placeTip(tip, word);
   };
   const hide = () => {
     clearTimeout(leaving);
@@ -63,7 +68,7 @@ function connectWords() {
     show(term(event));
   });
   addEventListener("keydown", ({ key }) => key === "Escape" && hide());
-  addEventListener("scroll", () => shown && hide(), { passive: true });
+  addEventListener("scroll", () => shown && place(), { passive: true });
 }
 
 /** Below the word, or above it where there is no room; inside the window. */
