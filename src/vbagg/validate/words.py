@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vbagg import numerals
+from vbagg.wording import sentence
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -39,7 +42,7 @@ def _failed(validation: Validation, bags: str) -> list[str]:
         failures = [failure for failure in validation.failures if failure["model"] == name]
         if not failures:
             continue
-        who = "The model" if name == validation.models[0] else _described(name, bags).capitalize()
+        who = "The model" if name == validation.models[0] else sentence(_described(name, bags))
         missing, first = sum(failure["bags"] for failure in failures), failures[0]["reason"].rstrip(".")
         where = f"{len(failures)} of {len(validation.folds)} folds" if missing < validation.n_bags else "any fold"
         sentences.append(f"{who} could not be fitted in {where} ({first}): {missing} {bags} have no prediction by it.")
@@ -64,7 +67,7 @@ def _comparison(validation: Validation) -> list[tuple[str, dict[str, Any]]]:
 def _compared(row: dict[str, Any], name: str, bags: str, unit: str) -> str:
     other, pairs, better = _described(name, bags), int(row["pairs"]), int(row["better"])
     own, its, p = row["score"], row["other_score"], row["p_better"]
-    scores = f"{row['title']} {_number(own)} against {_number(its)}{' ' + unit if unit else ''}"
+    scores = f"{row['title']} {numerals.rate(own)} against {numerals.rate(its)}{' ' + unit if unit else ''}"
     figures = f"{scores}, better in {better} of {pairs} {bags}{_p_value(p)}"
     against = f"{scores}, better in {better} of {pairs} {bags}{_p_value(row['p_worse'], ' that it is worse')}"
     if pairs < TOO_FEW:
@@ -88,15 +91,16 @@ def _intervals(coverage: pd.DataFrame, model: str, n: int, bags: str, outputs: s
         return ["It gives no intervals."]
     judged = {level: own[own["level"] == level].iloc[0] for level in JUDGED}
     held = [
-        f"its {level:.0%} intervals held {row['coverage']:.0%} of the {outputs} of unseen {bags}"
-        f" (chance allows {row['low']:.0%} to {row['high']:.0%})"
+        f"its {numerals.level(level)} intervals held {numerals.share(row['coverage'])} of the {outputs} of"
+        f" unseen {bags}"
+        f" (chance allows {numerals.span(row['low'], row['high'], numerals.share)})"
         for level, row in judged.items()
     ]
-    sentences = [_capital(" and ".join(held)) + "."]
+    sentences = [sentence(" and ".join(held)) + "."]
     if n < TOO_FEW:
         return sentences
     by_judgement = {
-        what: [f"{level:.0%}" for level, row in judged.items() if row["judgement"] == what]
+        what: [numerals.level(level) for level, row in judged.items() if row["judgement"] == what]
         for what in ("too narrow", "too wide")
     }
     for what, advice in (
@@ -114,7 +118,7 @@ def _intervals(coverage: pd.DataFrame, model: str, n: int, bags: str, outputs: s
 
 def _correlated(validation: Validation) -> list[str]:
     value = float(validation.scores()["correlation"].iloc[0])
-    return [] if np.isnan(value) else [f"Predicted and observed rates correlate at {value:.2f}."]
+    return [] if np.isnan(value) else [f"Predicted and observed rates correlate at {numerals.correlation(value)}."]
 
 
 def _described(name: str, bags: str) -> str:
@@ -122,15 +126,5 @@ def _described(name: str, bags: str) -> str:
     return known.get(name, f"{name!r}")
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
 def _p_value(p: float, of: str = "") -> str:
-    if np.isnan(p):
-        return ""
-    return f", p < 0.001{of}" if p < 0.001 else f", p = {p:.2g}{of}"
+    return "" if np.isnan(p) else f", p {numerals.probability(p)}{of}"
