@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from vbagg.numerals import share
+from vbagg import numerals
 from vbagg.validate.bag_scores import percent
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _inside_unions(nested: Nested, bags: str) -> Reason:
     """What tests at scales that can be seen say."""
     scales = nested.scales()
     best = scales.loc[scales["unions"].idxmax()]
-    values = {"bags": bags, "skill": share(max(best["skill"], 0.0)), "unions": f"{best['unions']:,}"}
+    values = {"bags": bags, "skill": _percent(max(best["skill"], 0.0)), "unions": f"{best['unions']:,}"}
     p = nested.p_value()
     if p < CLEAR:
         return Reason("told", values, "yes")
@@ -133,7 +133,7 @@ def _inside_bags(nested: Nested, bags: str) -> Reason:
     """What is expected of cells."""
     skill = nested.cells().skill
     ends = {"skill": skill.value, "low": skill.low, "high": skill.high}
-    values = {"bags": bags, **{name: share(max(value, 0.0)) for name, value in ends.items()}}
+    values = {"bags": bags, **{name: _percent(max(value, 0.0)) for name, value in ends.items()}}
     if skill.value < LEAST:
         return Reason("little", values, "no")
     return Reason("much", values, "yes" if skill.value >= USEFUL and skill.low > 0 else "with care")
@@ -142,9 +142,9 @@ def _inside_bags(nested: Nested, bags: str) -> Reason:
 def _intervals(nested: Nested, validation: Validation | None, bags: str) -> Reason:
     """Whether the uncertainty can be trusted, of what can be seen and beyond."""
     expected, seen = nested.cells().coverage[JUDGED], _of_unseen_bags(validation)
-    values = {"bags": bags, "level": share(JUDGED), "held": share(expected.value)}
+    values = {"bags": bags, "level": _percent(JUDGED), "held": _percent(expected.value)}
     if seen is not None and seen < min(expected.value, JUDGED - TOLERATED):
-        return Reason("unseen", {**values, "unseen": share(seen)}, _allowed(seen))
+        return Reason("unseen", {**values, "unseen": _percent(seen)}, _allowed(seen))
     return Reason("narrow" if expected.value < JUDGED - TOLERATED else "right", values, _allowed(expected.value))
 
 
@@ -161,3 +161,8 @@ def _of_unseen_bags(validation: Validation | None) -> float | None:
     name = f"coverage_{percent(JUDGED)}"
     value = float(scores[name].iloc[0]) if name in scores else np.nan
     return value if np.isfinite(value) else None
+
+
+def _percent(share: float) -> str:
+    """Without decimals, which these numbers do not have."""
+    return numerals.share(round(share, 2))

@@ -281,7 +281,8 @@ def _validate(run: Run, folder: Path) -> None:
     also = observations_of(run.settings, prepared)
     here = run.client is None or skipped or also is not None or holds_all(run.client, prepared.table)
     bags: Any = prepared.bags() if here else prepared.stored_bags()
-    for response in () if run.settings.validation.skip else prepared.responses:
+    larger = None if skipped else _larger_areas(run, prepared)
+    for response in () if skipped else prepared.responses:
         y, upper = prepared.y(response), prepared.upper(response)
         if upper is not None:
             y = y.where(upper.isna())
@@ -303,27 +304,34 @@ def _validate(run: Run, folder: Path) -> None:
             also=None if also is None else {"vbagg": also},
             **prepared.reporting(),
         )
-        validation = replace(validation, nested=_inside(run, prepared, response, bags, y), test_inside=None)
+        validation = replace(validation, nested=_inside(run, prepared, response, bags, y, larger), test_inside=None)
         write_validation(validation, folder / run.file_name(response), rate_units(run, prepared, response))
         for note in validation.notes:
             run.folder.log(f"validation: {response}: {note}")
 
 
-def _inside(run: Run, prepared: Prepared, response: str, bags: Any, y: Any) -> Nested | None:
+def _larger_areas(run: Run, prepared: Prepared) -> Any:
+    """The larger area of each polygon, from a column; None for groups of neighbours."""
+    column = run.settings.validation.nested
+    if column in (NEIGHBOURS, NO_AREAS):
+        return None
+    return _column(prepared, column, prepared.polygons.labels)
+
+
+def _inside(run: Run, prepared: Prepared, response: str, bags: Any, y: Any, larger: Any) -> Nested | None:
     """What fits to larger areas say of the polygons inside; None where that is left out, or too few to tell."""
     from vbagg.bags import Bags
     from vbagg.validate import nested
     from vbagg.validate.verdict import FEWEST_BAGS
 
-    column = run.settings.validation.nested
-    if column == NO_AREAS or y.notna().sum() < FEWEST_BAGS or not isinstance(bags, Bags):
+    if run.settings.validation.nested == NO_AREAS or y.notna().sum() < FEWEST_BAGS or not isinstance(bags, Bags):
         return None
     told = prepared.reporting()
     return nested(
         make_model(run.settings),
         bags,
         y,
-        None if column == NEIGHBOURS else _column(prepared, column, bags.labels),
+        None if larger is None else larger.loc[list(bags.labels)],
         fitted=run.model(response) if prepared.points is None else None,
         trials=trials_of(run, prepared),
         progress=_by_scale(run, response),
