@@ -1,5 +1,6 @@
 """Words and numbers of the first screen and of tables, against cases solved by hand."""
 
+import json
 from types import SimpleNamespace
 
 import geopandas as gpd
@@ -15,6 +16,7 @@ from vbagg.geo.names import Names
 from vbagg.geo.told import NOTHING, Told
 from vbagg.report import MapLayer
 from vbagg.report.texts import texts_in
+from vbagg.validate.verdict import Reason, Verdict
 from vbagg.workflow.folder import RunFolder
 from vbagg.workflow.report_page import measures
 from vbagg.workflow.report_page.judgement import judgement_of, opens_on, why_it_opens
@@ -23,7 +25,7 @@ from vbagg.workflow.report_page.matched import matched_totals
 from vbagg.workflow.report_page.opening import opening, subtitle, typical_factor
 from vbagg.workflow.report_page.subject import Subject
 from vbagg.workflow.report_page.tables import district_table, other_table
-from vbagg.workflow.results import read_word
+from vbagg.workflow.results import read_judgement
 from vbagg.workflow.run import Run
 from vbagg.workflow.settings import from_words
 
@@ -258,8 +260,9 @@ def judged(tmp_path, text=None):
     ],
 )
 def test_the_judgement_is_that_of_the_file(tmp_path, word, answer, first, note):
-    found = judged(tmp_path, f'{{"word": "{word}", "reasons": ["A.", "B.", "C."]}}')
-    assert (found.word, found.answer, found.reasons) == (word, answer, ("A.", "B.", "C."))
+    because = (Reason("few", {"n": "7", "bags": "areas"}), Reason("untested", {"bags": "areas", "why": ""}))
+    found = judged(tmp_path, json.dumps(Verdict(word, because).document()))
+    assert (found.word, found.answer, found.reasons) == (word, answer, tuple(map(str, because)))
     assert opens_on(found) == first
     told = why_it_opens(texts_in(), found)
     assert told.startswith(note)
@@ -275,10 +278,11 @@ def test_without_a_file_nobody_has_checked(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ['{"word": "maybe", "reasons": ["A."]}', '{"word": "yes", "reasons": []}', '{"word": "yes", "reasons": "A."}',
-     '{"word": "yes", "reasons": ["A.", 3]}', '{"reasons": ["A."]}', "[]", "no"],
+    ['{"word": "maybe", "reasons": [], "said": []}', '{"word": "yes", "reasons": ["A."], "said": []}',
+     '{"word": "yes", "reasons": ["A."], "said": [{"name": "other", "values": {}, "speaks": "yes"}]}',
+     '{"word": "yes", "reasons": "A."}', "[]", "no"],
 )  # fmt: skip
 def test_other_files_are_refused(tmp_path, text):
     (tmp_path / "verdict.json").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"verdict.json cannot be read as what `vbagg validate` wrote: .* --force`\."):
-        read_word(tmp_path)
+        read_judgement(tmp_path)

@@ -7,6 +7,7 @@ from vbagg.report.area_table import Area, AreaTable, Cell, Column, Order
 from vbagg.report.content import (
     Code,
     Districts,
+    Explained,
     Figure,
     Finding,
     Judgement,
@@ -27,6 +28,7 @@ __all__ = [
     "Code",
     "Column",
     "Districts",
+    "Explained",
     "Figure",
     "Finding",
     "Judgement",

@@ -15,7 +15,7 @@ from vbagg.report.content import Districts, Figure, Finding, Level, MapLayer, Re
 
 MOST_PIXELS = 4096 * 4096
 """What browsers on phones can draw."""
-RESERVED_ANCHORS = ("map", "cite", "appendix")
+RESERVED_ANCHORS = ("map", "cite", "appendix", "words")
 
 
 def check(report: Report) -> None:

@@ -76,21 +76,34 @@ class Districts:
 
 
 @dataclass(frozen=True)
+class Explained:
+    """A text of a table that a word of the glossary explains, by its key."""
+
+    text: str
+    word: str
+
+
+TableText = str | Explained
+"""A head, or a cell that is no number."""
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows of text or numbers; columns of numbers are set flush right."""
 
-    headers: Sequence[str]
-    rows: Sequence[Sequence[str | float | None]]
+    headers: Sequence[TableText]
+    rows: Sequence[Sequence[TableText | float | None]]
     caption: str = ""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A PNG picture, as bytes or the path of a file."""
+    """A PNG picture, as bytes or the path of a file; of small ones more stand side by side."""
 
     png: bytes | Path | str
     caption: str
     alt: str
+    small: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,6 +209,8 @@ class Report:
         How to cite; line breaks are kept.
     made_with : MadeWith, optional
     language : str
+    names : sequence of str
+        Names that users gave, such as that of what was counted: they are no words of the glossary.
     compare : str, optional
         Name of the layer that stands on the right when two maps are compared; otherwise the second.
     """
@@ -216,3 +231,4 @@ class Report:
     made_with: MadeWith | None = None
     compare: str | None = None
     language: str = "en"
+    names: Sequence[str] = ()

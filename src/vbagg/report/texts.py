@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from vbagg import numerals
 from vbagg.errors import unknown_name
 
 LANGUAGES = ("en",)
@@ -31,7 +32,7 @@ class Texts:
         section, _, key = name.partition(".")
         template = self.entries[section][key]
         if n is not None:
-            values["n"] = f"{n:,}"
+            values["n"] = numerals.count(n)
             template = template if isinstance(template, str) else template["one" if n == 1 else "other"]
         return str(template.format(**values))
 

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from vbagg.doctor import Findings
     from vbagg.geo.display import Frame
     from vbagg.geo.ratio import Change
-    from vbagg.validate import Validation
+    from vbagg.validate import Nested, Validation, Verdict
 
 FINDINGS, FOLDS, VERDICT, WORD = "findings.json", "folds.json", "verdict.txt", "verdict.json"
-WORDS = ("yes", "with care", "no")
-"""How far a map can be relied on."""
+NESTED = "nested.json"
 RATES = (
     *("observed", "observed_rate", "fitted", "fitted_lower", "fitted_upper"),
     *("rate", "predicted_lower", "predicted_upper"),
@@ -146,7 +145,12 @@ def write_validation(validation: Validation, folder: Path, unit: str) -> None:
     validation.scores().to_csv(folder / "scores.csv")
     validation.coverage().to_csv(folder / "coverage.csv", index=False)
     validation.compare().to_csv(folder / "comparison.csv")
-    (folder / VERDICT).write_text(validation.verdict("polygons", unit=unit) + "\n", encoding="utf-8")
+    if validation.nested is not None:
+        (folder / NESTED).write_text(json.dumps(validation.nested.document()), encoding="utf-8")
+        validation.nested.scales().to_csv(folder / "scales.csv", index=False)
+    verdict = validation.verdict("polygons")
+    (folder / WORD).write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
+    (folder / VERDICT).write_text(validation.summary("polygons", unit=unit) + "\n", encoding="utf-8")
 
 
 def read_verdict(folder: Path) -> str:
@@ -155,19 +159,27 @@ def read_verdict(folder: Path) -> str:
         return (folder / VERDICT).read_text(encoding="utf-8").strip()
 
 
-def read_word(folder: Path) -> tuple[str, tuple[str, ...]] | None:
+def read_nested(folder: Path) -> Nested | None:
+    """What fits to larger areas said, None if there were none."""
+    if not (folder / NESTED).exists():
+        return None
+    from vbagg.validate import Nested
+
+    with written_by("validate", folder / NESTED):
+        nested = Nested.from_document(json.loads((folder / NESTED).read_text(encoding="utf-8")))
+        nested.scales()
+        return nested
+
+
+def read_judgement(folder: Path) -> Verdict | None:
     """How far the map can be relied on, in a word and with reasons; None if nobody has looked."""
     path = folder / WORD
     if not path.exists():
         return None
+    from vbagg.validate import Verdict
+
     with written_by("validate", path):
-        document = json.loads(path.read_text(encoding="utf-8"))
-        word, reasons = document["word"], document["reasons"]
-        if word not in WORDS:
-            raise ValueError(f"`word` must be one of {', '.join(WORDS)}; got {word!r}")
-        if not (isinstance(reasons, list) and reasons and all(isinstance(each, str) and each for each in reasons)):
-            raise ValueError("`reasons` must be sentences")
-        return word, tuple(reasons)
+        return Verdict.from_document(json.loads(path.read_text(encoding="utf-8")))
 
 
 def read_validation(folder: Path) -> Validation | None:
@@ -179,7 +191,7 @@ def read_validation(folder: Path) -> Validation | None:
     with written_by("validate", folder / FOLDS):
         document = json.loads((folder / FOLDS).read_text(encoding="utf-8"))
         folds = tuple(FoldResult.from_json(json.dumps(fold)) for fold in document["folds"])
-        validation = Validation(folds, document["per"])
+        validation = Validation(folds, document["per"], read_nested(folder))
         # what cannot be scored is none of ours
         validation.scores().loc["vbagg"]
         validation.coverage()

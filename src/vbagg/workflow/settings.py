@@ -23,6 +23,10 @@ LEARNT = "learnt"
 """In the place of a number that is learnt."""
 FILES = "files"
 """Marks fields that hold paths, which count from the folder of the TOML file."""
+NEIGHBOURS, NO_AREAS = "neighbours", "none"
+"""In the place of a column of larger areas."""
+BARE = "bare"
+"""Marks fields whose option may stand without a value, which is then this one."""
 FLAG = "flag"
 """Word for a field outside of its section, where its own name would not explain itself."""
 
@@ -226,6 +230,12 @@ class Validation(Section):
         default="random", description="Polygons drawn at random, or compact regions."
     )
     fold_column: str | None = Field(default=None, description="Column of the polygons that holds the folds, instead.")
+    nested: str = Field(
+        default=NEIGHBOURS,
+        description="Test maps inside polygons by fits to larger areas: those of this column of the polygons, or groups"
+        " of neighbours; `none` leaves it out.",
+        json_schema_extra={BARE: NEIGHBOURS},
+    )
     skip: bool = Field(default=False, description="Leave validation out.", json_schema_extra={FLAG: "skip_validation"})
 
 

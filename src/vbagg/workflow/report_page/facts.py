@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vbagg import numerals
 from vbagg.geo.bounds import in_words
 from vbagg.geo.observed_totals import MISSING, OBSERVED, STATE
 from vbagg.geo.told import COMPLETENESS, RELATIVE_SD
 from vbagg.workflow.odd_totals import percentage
-from vbagg.workflow.report_page import numerals
 
 if TYPE_CHECKING:
     from vbagg.workflow.report_page.subject import Subject

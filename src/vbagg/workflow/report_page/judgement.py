@@ -8,7 +8,7 @@ from vbagg.report import Judgement
 from vbagg.report.content import Word
 from vbagg.report.texts import Texts
 from vbagg.workflow.report_page.layers import OBSERVED, RATE
-from vbagg.workflow.results import read_word
+from vbagg.workflow.results import read_judgement
 
 if TYPE_CHECKING:
     from vbagg.workflow.report_page.subject import Subject
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def judgement_of(subject: Subject) -> Judgement:
     """What the validation found; without one, that nobody has looked."""
     run, say = subject.run, subject.say
-    told = read_word(run.folder["validation"] / run.file_name(subject.response))
-    word, reasons = told or ("unchecked", (say("verdict.nobody"),))
+    told = read_judgement(run.folder["validation"] / run.file_name(subject.response))
+    word, reasons = (told.word, told.reasons) if told else ("unchecked", (say("verdict.nobody"),))
     key = word.replace(" ", "_")
     return Judgement(cast(Word, word), say("verdict.question"), say(f"verdict.{key}"), reasons)
 

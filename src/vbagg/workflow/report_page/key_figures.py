@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vbagg import numerals
 from vbagg.doctor.words import between
 from vbagg.geo.bounds import Interval
 from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
 from vbagg.geo.told import COMPLETENESS
-from vbagg.workflow.report_page import numerals
 
 if TYPE_CHECKING:
     import geopandas as gpd
@@ -85,7 +85,7 @@ class Sums:
 def key_figures(subject: Subject, sums: Sums) -> list[tuple[str, str]]:
     """Labels and texts."""
     units, completeness, say = subject.units, subject.prepared.told.completeness, subject.say
-    per: dict[str, Any] = {"per": f"{units.per:g}", "exposed": units.exposed}
+    per: dict[str, Any] = {"per": numerals.given(units.per), "exposed": units.exposed}
     title = say("figures.risk") if units.is_relative else say("figures.rate", **per)
     trials = subject.run.settings.model.trials is not None
     exposure = subject.prepared.exposure
@@ -100,11 +100,11 @@ def key_figures(subject: Subject, sums: Sums) -> list[tuple[str, str]]:
     validation = subject.run.validation(subject.response)
     if validation is not None:
         scores = validation.scores().loc["vbagg"]
-        figures.append((say("figures.inside"), f"{100 * scores['coverage_95']:.0f}%"))
+        figures.append((say("figures.inside"), numerals.share(scores["coverage_95"])))
     return figures
 
 
 def _reported(used: pd.DataFrame) -> str:
     """Completeness of polygons, from the least to the largest."""
     low, high = used[COMPLETENESS].min(), used[COMPLETENESS].max()
-    return f"{100 * low:.3g}% to {100 * high:.3g}%"
+    return numerals.span(low, high, numerals.share)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from vbagg.colours import rate_scale
 from vbagg.geo import display, plots
 from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
 from vbagg.report import MapLayer
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
 RATE, OBSERVED = "rate_mean", "observed"
 
 
-def map_layers(subject: Subject, first: str = RATE) -> list[MapLayer]:
-    """All of them, `first` at the start."""
-    layers = list(_layers(subject))
-    return sorted(layers, key=lambda layer: layer.name != first)
+def map_layers(subject: Subject) -> list[MapLayer]:
+    """All of them."""
+    return list(_layers(subject))
 
 
 def _layers(subject: Subject) -> Iterator[MapLayer]:
@@ -41,12 +41,14 @@ def _mean(subject: Subject) -> MapLayer:
     level = subject.run.settings.maps.level
     ends = [f"rate_q{q:.6g}" for q in ((1 - level) / 2, (1 + level) / 2)]
     mean, tags = read_map(subject.maps / f"{RATE}.tif", subject.frame)
+    scale = rate_scale(mean, subject.table["observed_rate"].to_numpy(dtype=float))
     return MapLayer(
         RATE,
         subject.say("layers.rate"),
         tags["units"],
         mean,
-        log=pictures.wants_log(mean),
+        log=scale.log,
+        limits=scale.limits,
         description=subject.say("layers.rate_about"),
         lower=ends[0],
         upper=ends[1],

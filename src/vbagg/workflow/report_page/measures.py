@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vbagg import numerals
 from vbagg.geo.bounds import in_words
 from vbagg.geo.observed_totals import MISSING, OBSERVED, STATE
 from vbagg.report import Cell, Column
 from vbagg.workflow.odd_totals import percentage
-from vbagg.workflow.report_page import numerals
 
 if TYPE_CHECKING:
     import pandas as pd

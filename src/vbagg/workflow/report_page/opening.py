@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vbagg.workflow.report_page import numerals
+from vbagg import numerals
 from vbagg.workflow.report_page.key_figures import Sums
 
 if TYPE_CHECKING:

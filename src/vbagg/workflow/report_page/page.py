@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import vbagg
 from vbagg.geo import display
-from vbagg.report import Districts, MadeWith, Report, write_report
+from vbagg.report import Districts, MadeWith, MapLayer, Report, write_report
+from vbagg.report.scales import scales_of
 from vbagg.workflow import pictures
 from vbagg.workflow.browser import find_browser, write_pdf
 from vbagg.workflow.report_page.beside import files_section
@@ -39,10 +40,11 @@ def write_pages(run: Run, folder: Path, findings: Findings | None) -> None:
     for response in prepared.responses:
         subject = Subject(run, prepared, response, folder, findings)
         run.tell(f"{response}: plots")
-        drawn = pictures.draw_all(run, prepared, response, subject.maps, subject.table, folder)
+        layers = map_layers(subject)
+        drawn = pictures.draw_all(run, prepared, response, subject.maps, subject.table, folder, scales_of(layers))
         run.tell(f"{response}: page")
         name = "report.html" if len(prepared.responses) == 1 else f"report_{run.file_name(response)}.html"
-        page = write_report(folder / name, report_of(subject, drawn))
+        page = write_report(folder / name, report_of(subject, layers, drawn))
         if run.settings.report.pdf:
             run.tell(f"{response}: PDF")
             write_pdf(find_browser(), page, page.with_suffix(".pdf"))
@@ -54,10 +56,11 @@ def _facts(subject: Subject) -> list[dict[str, str]]:
     return [facts_of(subject, name, row) for name, row in zip(subject.names.texts, rows, strict=True)]
 
 
-def report_of(subject: Subject, drawn: pictures.Figures) -> Report:
-    """The page of a response, with what was drawn for it."""
+def report_of(subject: Subject, layers: list[MapLayer], drawn: pictures.Figures) -> Report:
+    """The page of a response, with its maps and what was drawn for it."""
     run, table, judgement = subject.run, subject.table, judgement_of(subject)
-    sums, layers = Sums(subject, table), map_layers(subject, opens_on(judgement))
+    sums = Sums(subject, table)
+    layers = sorted(layers, key=lambda layer: layer.name != opens_on(judgement))
     made = time.strftime("%Y-%m-%d")
     return Report(
         title=run.settings.report.title or subject.say("page.title", response=subject.name),
@@ -70,9 +73,10 @@ def report_of(subject: Subject, drawn: pictures.Figures) -> Report:
         bounds=subject.frame.bounds,
         map_note=why_it_opens(subject.say, judgement),
         districts=Districts(display.outlines(table, subject.frame), _facts(subject)),
-        sections=[*sections(subject, drawn), files_section(subject, layers)],
+        sections=[*sections(subject, scales_of(layers), drawn), files_section(subject, layers)],
         appendix=list(appendix(subject)),
         citation=CITATION.format(version=vbagg.__version__),
         made_with=MadeWith(vbagg.__version__, made, run.command),
+        names=[subject.response, *subject.prepared.covariates],
         compare=next(name for name in ("observed", "rate_mean") if name != opens_on(judgement)),
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vbagg.colours import ColourScale
 from vbagg.doctor.text import fact_lines, verdict
 from vbagg.geo.assumptions import assumed
 from vbagg.geo.files import plural
@@ -16,6 +17,7 @@ from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.odd_totals import OddTotals
 from vbagg.workflow.points_page import points_section
+from vbagg.workflow.report_page.scores import score_table
 from vbagg.workflow.results import read_verdict
 from vbagg.workflow.settings import settings_text
 
@@ -27,14 +29,14 @@ if TYPE_CHECKING:
     from vbagg.workflow.report_page.subject import Subject
 
 
-def sections(subject: Subject, drawn: pictures.Figures) -> Iterator[Section]:
-    """Those that everybody sees, with what was drawn."""
+def sections(subject: Subject, scales: Mapping[str, ColourScale], drawn: pictures.Figures) -> Iterator[Section]:
+    """Those that everybody sees, with the colours of maps and what was drawn."""
     say = subject.say
     yield Section(say("sections.estimates"), "estimates", _some(drawn, pictures.MAPS))
     yield Section(say("sections.odd_totals"), "odd-totals", [*_odd_totals(subject), *_some(drawn, pictures.ODD)])
-    yield from _points(subject)
+    yield from _points(subject, scales)
     yield _validation(subject, drawn)
-    yield Section(say("sections.covariates"), "covariates", _some(drawn, pictures.COVARIATES))
+    yield Section(say("sections.covariates"), "covariates", list(_covariates(subject, drawn)))
     yield Section(say("sections.data"), "data", list(_data(subject)))
 
 
@@ -60,10 +62,18 @@ def _odd_totals(subject: Subject) -> Iterator[Any]:
     return told.blocks(may_match, maps.match_totals)
 
 
-def _points(subject: Subject) -> Iterator[Section]:
-    log = pictures.wants_log(subject.table["observed_rate"].to_numpy())
+def _covariates(subject: Subject, drawn: pictures.Figures) -> Iterator[Any]:
+    """How much each of them says, and what it says."""
+    yield from _some(drawn, (pictures.RELEVANCE,))
+    curves = [figure for name, figure in drawn.items() if name.startswith(pictures.DEPENDENCE)]
+    if curves:
+        yield subject.say("sections.curves", level=subject.level, exposure=subject.prepared.exposure)
+        yield from curves
+
+
+def _points(subject: Subject, scales: Mapping[str, ColourScale]) -> Iterator[Section]:
     found = points_section(
-        subject.run, subject.prepared, subject.response, subject.maps, subject.units, subject.folder, log
+        subject.run, subject.prepared, subject.response, subject.maps, subject.units, subject.folder, scales
     )
     if found is not None:
         yield found
@@ -75,13 +85,7 @@ def _validation(subject: Subject, drawn: pictures.Figures) -> Section:
     title = say("sections.validation")
     if validation is None:
         return Section(title, "validation", [say("sections.left_out"), *fit])
-    scores = validation.scores().drop(columns=["bags"], errors="ignore")
-    chosen = [name for name in ("nll", "crps", "mae", "rmse", "correlation", "coverage_95") if name in scores]
-    table = Table(
-        ["model", *chosen],
-        [[str(name), *(float(value) for value in row)] for name, row in scores[chosen].iterrows()],
-        say("sections.scores"),
-    )
+    table = score_table(say, validation, subject.units.rate)
     text = read_verdict(subject.run.folder["validation"] / subject.run.file_name(subject.response))
     text += _unscored(subject.prepared.polygons.totals(subject.response))
     return Section(title, "validation", [text, table, *_some(drawn, pictures.VALIDATION), *fit])

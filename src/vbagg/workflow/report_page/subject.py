@@ -7,11 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vbagg import numerals
 from vbagg.geo import display
 from vbagg.geo.names import Names, names_of
 from vbagg.geo.told import columns_told
 from vbagg.geo.units import Units, usual_per
 from vbagg.report.texts import Texts, texts_in
+from vbagg.wording import own_word
 from vbagg.workflow.odd_totals import are_differences
 from vbagg.workflow.results import read_polygon_table, written_by
 from vbagg.workflow.run import Run
@@ -83,12 +85,12 @@ class Subject:
     @property
     def name(self) -> str:
         """The response at the start of a line."""
-        return self.response[:1].upper() + self.response[1:]
+        return own_word(self.response)
 
     @property
     def level(self) -> str:
         """Of intervals, as a percentage."""
-        return f"{100 * self.run.settings.maps.level:g}%"
+        return numerals.level(self.run.settings.maps.level)
 
     @property
     def by_difference(self) -> bool:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vbagg import numerals
 from vbagg.files import file_names
 from vbagg.geo import display
 from vbagg.geo.names import names_in
 from vbagg.report import Area, AreaTable, Order
-from vbagg.workflow.report_page import measures, numerals
+from vbagg.workflow.report_page import measures
 from vbagg.workflow.report_page.matched import matched_totals
 from vbagg.workflow.report_page.measures import Measure
 from vbagg.workflow.results import read_areas
