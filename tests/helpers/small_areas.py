@@ -85,10 +85,15 @@ def other_areas() -> AreaTable:
 
 
 def columns_of(n: int) -> list[list[list[float]]]:
-    """Outlines of the districts: stripes of the ground."""
+    """Outlines of the districts: stripes of the ground, a third of it high."""
     west, south, east, north = BOUNDS
     edges = np.linspace(west, east, n + 1)
-    return [[ring((a, south), (b, south), (b, north), (a, north))] for a, b in pairwise(edges)]
+    tall = (north - south) / 3
+    feet = [south + at % 3 * tall for at in range(n)]
+    return [
+        [ring((a, foot), (b, foot), (b, foot + tall), (a, foot + tall))]
+        for (a, b), foot in zip(pairwise(edges), feet, strict=True)
+    ]
 
 
 def area_report(word: Any = "with care", n: int = len(NAMES), shape: tuple[int, int] = (HEIGHT, WIDTH)) -> Report:

@@ -62,6 +62,10 @@ def test_rows_follow_headers_and_presets(page: Any) -> None:
     page.keyboard.press("Enter")
     assert head.get_attribute("aria-sort") == "ascending"
     assert names(page) == by_number(areas, 2, False)
+    totals = page.locator("#districts thead th").nth(1).get_by_role("button")
+    for falling in (True, False):
+        totals.click()
+        assert names(page) == by_number(areas, 1, falling)
     preset = page.locator("#districts .orders").get_by_role("button", name="Certainty")
     preset.click()
     assert preset.get_attribute("aria-pressed") == "true"
