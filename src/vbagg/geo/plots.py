@@ -79,7 +79,13 @@ class Picture:
 
 
 def plot_input(
-    table: gpd.GeoDataFrame, path: Path | str, units: Units, *, log: bool = False, limits: Limits | None = None
+    table: gpd.GeoDataFrame,
+    path: Path | str,
+    units: Units,
+    *,
+    log: bool = False,
+    limits: Limits | None = None,
+    oriented: bool = False,
 ) -> Path:
     """Map of the observed rate of each polygon; those whose totals are missing or suppressed are hatched.
 
@@ -95,6 +101,8 @@ def plot_input(
         Whether colours are logarithmic; rates of 0 have the lowest colour.
     limits
         Rates of the first and the last colour, to share them with another map.
+    oriented
+        Whether coasts, borders and cities are drawn.
     """
     rates = table["observed_rate"].to_numpy(dtype=np.float64)
     left, bottom, right, top = table.total_bounds.tolist()
@@ -105,12 +113,15 @@ def plot_input(
     filled.set(array=np.ma.masked_invalid(_shown(rates, scale)), **scale)
     axes.add_collection(filled)
     _hatch(axes, table, np.asarray(shapes.array))
+    _orient(axes, table.crs.to_wkt(), oriented)
     axes.set_title("Observed rate")
     _bar(axes, filled, rates, units.rate, log)
     return save(figure, path)
 
 
-def plot_effects(table: gpd.GeoDataFrame, path: Path | str, *, difference: bool = False) -> Path:
+def plot_effects(
+    table: gpd.GeoDataFrame, path: Path | str, *, difference: bool = False, oriented: bool = False
+) -> Path:
     """Map of how far the total of each polygon is above what covariates and neighbours give.
 
     Parameters
@@ -121,6 +132,8 @@ def plot_effects(table: gpd.GeoDataFrame, path: Path | str, *, difference: bool 
         Where to write.
     difference
         Whether effects are differences, as with the identity link, and not ratios.
+    oriented
+        Whether coasts, borders and cities are drawn.
     """
     effects = table["effect"].to_numpy(dtype=np.float64)
     left, bottom, right, top = table.total_bounds.tolist()
@@ -132,6 +145,7 @@ def plot_effects(table: gpd.GeoDataFrame, path: Path | str, *, difference: bool 
     filled.set(array=np.ma.masked_invalid(effects), **scale)
     axes.add_collection(filled)
     _hatch(axes, table[np.isnan(effects)], shapes[np.isnan(effects)])
+    _orient(axes, table.crs.to_wkt(), oriented)
     odd = table["stands_out"].to_numpy(dtype=bool)
     if odd.any():
         axes.add_collection(_filled(shapes[odd], facecolor="none", edgecolor="black", linewidth=1.8))
@@ -158,6 +172,7 @@ def plot_map(
     log: bool = False,
     limits: Limits | None = None,
     points: Floats | None = None,
+    oriented: bool = False,
 ) -> Path:
     """Picture of a map that `write_maps` wrote; title and units come from the file.
 
@@ -175,6 +190,8 @@ def plot_map(
         Values of the first and the last colour; otherwise a few extreme cells lie beyond them.
     points
         Longitudes and latitudes (n, 2) of places that are marked.
+    oriented
+        Whether coasts, borders and cities are drawn.
     """
     picture = read_picture(raster)
     values, grid, tags = picture.values, picture.grid, picture.tags
@@ -186,6 +203,7 @@ def plot_map(
     left, bottom, right, top = grid.bounds
     image = axes.imshow(_shown(values, scale), extent=(left, right, bottom, top), interpolation="nearest", **scale)
     _place(axes, _occupied(values, grid), grid.crs)
+    _orient(axes, grid.crs, oriented)
     if polygons is not None:
         _outlines(axes, polygons.to(grid.crs), max(grid.resolution))
     if points is not None:
@@ -256,6 +274,14 @@ def _place(axes: Axes, bounds: Bounds, crs: str) -> None:
     axes.set(xlabel="east (km)", ylabel="north (km)")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value * unit(crs) / 1000:,.10g}")
+
+
+def _orient(axes: Axes, crs: str, wanted: bool) -> None:
+    """Coasts, borders and cities inside the limits, if they are wanted."""
+    if wanted:
+        from vbagg.geo.orientation import orient
+
+        orient(axes, crs)
 
 
 def _scale(values: Floats, style: Style, log: bool) -> dict[str, Any]:
