@@ -71,6 +71,26 @@ class Districts:
     facts: Sequence[Mapping[str, str]]
 
 
+@dataclass(frozen=True, eq=False)
+class Orientation:
+    """Coasts, borders and cities around the map, in the longitudes of its bounds.
+
+    Parameters
+    ----------
+    coasts, borders : sequence of ndarray of shape (n, 2)
+        Longitudes and latitudes of lines.
+    cities : sequence of (name, longitude, latitude)
+        The most important first; names are shown where there is room.
+    source : str
+        Where these data come from, for the foot of the page.
+    """
+
+    coasts: Sequence[np.ndarray]
+    borders: Sequence[np.ndarray]
+    cities: Sequence[tuple[str, float, float]]
+    source: str
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of text or numbers; columns of numbers are set flush right."""
@@ -144,6 +164,7 @@ class Report:
     bounds : (west, south, east, north)
         Outer edges of the layers in degrees of longitude and latitude.
     districts : Districts, optional
+    orientation : Orientation, optional
     sections : sequence of Section
     citation : str
         How to cite; line breaks are kept.
@@ -158,6 +179,7 @@ class Report:
     layers: Sequence[MapLayer] = ()
     bounds: tuple[float, float, float, float] | None = None
     districts: Districts | None = None
+    orientation: Orientation | None = None
     sections: Sequence[Section] = ()
     citation: str = ""
     made_with: MadeWith | None = None
