@@ -175,8 +175,8 @@ def test_settings_note_what_is_read():
     noted = NotedSettings(make_settings({"maps": {"per": 10.0}}, "test"))
     assert noted.maps.per == 10.0
     assert noted.read == {"maps.per": 10.0}
-    assert noted.report.model_dump() == {"title": None}
-    assert noted.read == {"maps.per": 10.0, "report.title": None}
+    assert noted.report.model_dump() == {"title": None, "orientation": None}
+    assert noted.read == {"maps.per": 10.0, "report.title": None, "report.orientation": None}
     noted.model_dump()
     assert len(noted.read) == len(WORDS)
 

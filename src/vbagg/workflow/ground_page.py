@@ -17,6 +17,7 @@ from vbagg.geo.ground_maps import is_every_cell
 from vbagg.report import Code, Districts, Figure, Finding, MadeWith, MapLayer, Report, Section, Table, write_report
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
+from vbagg.workflow.orientation import is_oriented, orientation_of
 from vbagg.workflow.page import CITATION, NOUNS
 from vbagg.workflow.results import read_map, written_by
 from vbagg.workflow.run import Run
@@ -65,6 +66,7 @@ class GroundPage:
             layers=layers,
             bounds=frame.bounds,
             districts=None if table is None else self._districts(table, frame),
+            orientation=orientation_of(self.run, maps, frame),
             sections=list(self._sections(maps, beyond)),
             citation=CITATION.format(version=vbagg.__version__),
             made_with=MadeWith(vbagg.__version__, time.strftime("%Y-%m-%d"), self.run.command),
@@ -145,13 +147,13 @@ class GroundPage:
         into = self.folder / "plots" / self.run.file_name(self.response)
         into.mkdir(parents=True)
         polygons = None if is_every_cell(self.prepared) else self.prepared.polygons
-        drawn = {}
+        drawn, oriented = {}, is_oriented(self.run, maps)
         for name in DRAWN:
             raster = maps / f"{name}.tif"
             if raster.is_file():
                 picture = plots.read_picture(raster)
                 log = pictures.wants_log(picture.values)
-                path = plots.plot_map(raster, into / f"{name}.png", polygons=polygons, log=log)
+                path = plots.plot_map(raster, into / f"{name}.png", polygons=polygons, log=log, oriented=oriented)
                 title = picture.tags["title"]
                 drawn[name] = Figure(path, f"{title[:1].upper()}{title[1:]}.", name)
         return drawn

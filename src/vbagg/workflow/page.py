@@ -35,6 +35,7 @@ from vbagg.report import (
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.odd_totals import OddTotals, are_differences, percentage
+from vbagg.workflow.orientation import orientation_of
 from vbagg.workflow.points_page import points_section
 from vbagg.workflow.results import read_map, read_polygon_table, read_verdict, written_by
 from vbagg.workflow.run import Run
@@ -94,6 +95,7 @@ class Page:
             layers=layers,
             bounds=frame.bounds,
             districts=Districts(display.outlines(table, frame), [self._facts(row) for _, row in table.iterrows()]),
+            orientation=orientation_of(self.run, maps, frame),
             sections=list(self._sections(maps, table)),
             citation=CITATION.format(version=vbagg.__version__),
             made_with=MadeWith(vbagg.__version__, time.strftime("%Y-%m-%d"), self.run.command),

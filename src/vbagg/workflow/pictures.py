@@ -15,6 +15,7 @@ from vbagg.geo.told import COMPLETENESS
 from vbagg.geo.units import Units, link_of, usual_per
 from vbagg.report import Figure
 from vbagg.workflow.odd_totals import are_differences
+from vbagg.workflow.orientation import is_oriented
 from vbagg.workflow.run import Run
 
 if TYPE_CHECKING:
@@ -75,19 +76,21 @@ def draw_all(
     units = Units(response, usual_per(prepared.exposure, options.per), prepared.exposure, run.settings.model.likelihood)
     into = folder / "plots" / run.file_name(response)
     into.mkdir(parents=True)
-    log = wants_log(table["observed_rate"].to_numpy())
+    log, oriented = wants_log(table["observed_rate"].to_numpy()), is_oriented(run, maps)
     drawn = {
         "input": Figure(
-            plots.plot_input(table, into / "input.png", units, log=log),
+            plots.plot_input(table, into / "input.png", units, log=log, oriented=oriented),
             "What was observed: one rate for each polygon.",
             "Map of observed rates",
         )
     }
     for name in MAPS[1:]:
         if (maps / f"{name}.tif").exists():
-            path = plots.plot_map(maps / f"{name}.tif", into / f"{name}.png", polygons=prepared.polygons, log=log)
+            path = plots.plot_map(
+                maps / f"{name}.tif", into / f"{name}.png", polygons=prepared.polygons, log=log, oriented=oriented
+            )
             drawn[name] = Figure(path, f"{plots.read_picture(maps / f'{name}.tif').tags['title'].capitalize()}.", name)
-    drawn |= _effects(table, into, are_differences(run.settings))
+    drawn |= _effects(table, into, are_differences(run.settings), oriented)
     rate, share = table["rate"] / table["fitted"], table.get(COMPLETENESS, 1.0) if prepared.told.completeness else 1.0
     drawn["fitted"] = Figure(
         diagnostics.plot_observed_predicted(
@@ -107,13 +110,13 @@ def draw_all(
     return drawn | _validation(run, response, units, into) | _covariates(run, prepared, response, units, into)
 
 
-def _effects(table: gpd.GeoDataFrame, into: Path, difference: bool) -> dict[str, Figure]:
+def _effects(table: gpd.GeoDataFrame, into: Path, difference: bool, oriented: bool) -> dict[str, Figure]:
     if table["effect"].isna().all():
         return {}
     odd = " Polygons that stand out have a heavy outline." if table["stands_out"].any() else ""
     return {
         "effects": Figure(
-            plots.plot_effects(table, into / "effects.png", difference=difference),
+            plots.plot_effects(table, into / "effects.png", difference=difference, oriented=oriented),
             "How far totals are above or below what covariates and neighbours give." + odd,
             "Map of the effects of polygons",
         )

@@ -13,6 +13,7 @@ from vbagg.geo.points import TRIALS
 from vbagg.geo.ratio import RATIO
 from vbagg.geo.units import Units
 from vbagg.report import Figure, Section, Table
+from vbagg.workflow.orientation import is_oriented
 from vbagg.workflow.results import read_change
 from vbagg.workflow.run import Run
 
@@ -96,16 +97,14 @@ def _figures(
 ) -> list[Figure]:
     into = folder / "plots" / run.file_name(response)
     places = points.table[["longitude", "latitude"]].to_numpy()
-    drawn = plots.plot_map(
-        maps / "rate_mean.tif", into / "points.png", polygons=prepared.polygons, log=log, points=places
-    )
+    shared: dict[str, Any] = {"polygons": prepared.polygons, "points": places, "oriented": is_oriented(run, maps)}
+    drawn = plots.plot_map(maps / "rate_mean.tif", into / "points.png", log=log, **shared)
     ratio = plots.plot_map(
         maps / f"{RATIO}.tif",
         into / "ratio.png",
-        polygons=prepared.polygons,
         log=True,
         limits=plots.around_one(plots.read_picture(maps / f"{RATIO}.tif").values),
-        points=places,
+        **shared,
     )
     return [
         Figure(drawn, f"Where {points.file} says {points.response!r}, over rates.", "Map of rates and points"),

@@ -246,6 +246,9 @@ class Page(Section):
     """The report."""
 
     title: str | None = Field(default=None, description="Title of the report.")
+    orientation: bool | None = Field(
+        default=None, description="Coasts, borders and cities on maps; if not said, where polygons lie on land."
+    )
 
 
 class Settings(Section):
