@@ -41,7 +41,7 @@ def test_the_viewer_gets_what_is_around_the_map(tmp_path):
     names = [name for name, _, _ in found.cities]
     assert "Kigali" in names
     assert found.borders
-    assert "GeoNames, CC BY 4.0" in found.source
+    assert "GeoNames (geonames.org), CC BY 4.0" in found.source
     longitude, latitude = next(place for name, *place in found.cities if name == "Kigali")
     assert (longitude, latitude) == pytest.approx((30.06, -1.95), abs=0.02)
     assert logged == []
