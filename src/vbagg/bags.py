@@ -275,6 +275,15 @@ class Bags(BagTable):
         rows = slice(None) if positive.all() else np.flatnonzero(positive)
         return self._take(rows, self.sum_by_bag(positive).astype(np.intp), self.labels)
 
+    def merged(self, group: ArrayLike) -> Bags:
+        """Return the bags that these make up: `group` (b,) has the label of the one that each is part of.
+
+        Stored rows are those at `np.argsort(code[self.bag], kind="stable")`, `code` the position of that label.
+        """
+        labels, code = factorize(group, len(self))
+        order = np.argsort(code[self.bag], kind="stable")
+        return self._take(order, np.bincount(code, self.sizes).astype(np.intp), object_array(labels))
+
     def with_arrays(self, X: ArrayLike | None = None, weight: ArrayLike | None = None) -> Bags:
         """Return the same bags with other features or weights for the stored rows, which are not checked."""
         other = Bags.__new__(Bags)

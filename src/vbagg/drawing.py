@@ -15,15 +15,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-DOTS = 150
-"""Per inch."""
+DOTS, FINE = 150, 200
+"""Per inch: usually, and in small figures that may be enlarged."""
 
 
-def new_figure(width: float, height: float, fixed_aspect: bool = False) -> Figure:
+def new_figure(width: float, height: float, fixed_aspect: bool = False, dots: int = DOTS) -> Figure:
     """An empty figure, in inches; ``fixed_aspect`` packs panels that keep their shape."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="compressed" if fixed_aspect else "constrained")
+    return Figure(figsize=(width, height), dpi=dots, layout="compressed" if fixed_aspect else "constrained")
+
+
+def literal(text: str) -> str:
+    """A text that a user gave, in which dollars are no mark of a formula."""
+    return text.replace("$", r"\$")
 
 
 def save(figure: Figure, path: Path | str) -> Path:
@@ -34,10 +39,9 @@ def save(figure: Figure, path: Path | str) -> Path:
     temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
     if path.suffix == ".png":
         # `savefig` would draw everything once more beforehand, to find places that the layout finds anyway
-        figure.set_dpi(DOTS)
         FigureCanvasAgg(figure).print_png(temporary)
     else:
-        figure.savefig(temporary, dpi=DOTS)
+        figure.savefig(temporary, dpi=figure.get_dpi())
     temporary.replace(path)
     return path
 

@@ -18,6 +18,10 @@ class ClusterError(RuntimeError):
     """A cluster is gone, has no workers, or cannot do the work."""
 
 
+class BrowserError(RuntimeError):
+    """A browser was needed, and there is none, or it does not do what it should."""
+
+
 class ConvergenceWarning(UserWarning):
     """A fit stopped before it converged; `model.status_` says what to do."""
 

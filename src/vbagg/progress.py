@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from vbagg import numerals
+
 Report = Callable[[dict[str, Any]], None]
 
 
@@ -33,7 +35,8 @@ def _bar(label: str) -> Iterator[Report]:
         task = bar.add_task(f"{label}: compiling")
 
         def report(entry: dict[str, Any]) -> None:
-            text = ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in entry.items())
+            told = {k: numerals.significant(v, 4) if isinstance(v, float) else v for k, v in entry.items()}
+            text = ", ".join(f"{k} {v}" for k, v in told.items())
             bar.update(task, description=f"{label}: {text}")
 
         yield report

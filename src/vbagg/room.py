@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from vbagg.numerals import rate
+
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WORDS = ("no space left", "disk is full", "disk full", "quota exceeded", "file too large")
 """In messages of libraries that hide the system's own error."""
@@ -77,6 +79,6 @@ def _newest(folder: Path) -> Path | None:
 def _amount(size: float) -> str:
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:
-            return f"{size:.3g} {unit}"
+            return f"{rate(size)} {unit}"
         size /= 1000
-    return f"{size:.3g} GB"
+    return f"{rate(size)} GB"

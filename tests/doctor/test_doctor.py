@@ -263,7 +263,7 @@ def negative_response(c):
     c.frame.loc[7, "cases"] = -3.0
 
 
-@defect(("advice", "missing-totals"), names=["districts.gpkg: 1 of 24 polygons (4.17%) has no total of 'cases' ('d7')"])
+@defect(("advice", "missing-totals"), names=["districts.gpkg: 1 of 24 polygons (4.2%) has no total of 'cases' ('d7')"])
 def missing_response(c):
     c.frame.loc[7, "cases"] = np.nan
 
@@ -298,7 +298,7 @@ def those_with_people_are_missing(c):
 @defect(
     ("advice", "suppressed-totals"),
     ("advice", "assumed"),
-    names=["in 2 of 24 polygons (8.33%) only bounds of 'cases' are known ('d3', 'd7')", "'*' as 1 to 4"],
+    names=["in 2 of 24 polygons (8.3%) only bounds of 'cases' are known ('d3', 'd7')", "'*' as 1 to 4"],
 )
 def suppressed_responses(c):
     c.frame["cases"] = c.frame["cases"].astype(int).astype(str)
@@ -391,7 +391,7 @@ def partly_outside(c):
     c.frame.loc[5, "geometry"] = box(left, bottom, LEFT + ACROSS * (COLUMNS + 10), top)
 
 
-@defect(("advice", "partly-outside"), names=["districts.gpkg", "'d5' (2.60%)"])
+@defect(("advice", "partly-outside"), names=["districts.gpkg", "'d5' (2.6%)"])
 def just_outside(c):
     left, bottom, _, top = c.frame.geometry[5].bounds
     c.frame.loc[5, "geometry"] = box(left, bottom, LEFT + ACROSS * (COLUMNS + 0.2), top)
@@ -571,7 +571,7 @@ def classes_as_amounts(c):
     c.more["covariate"] = [c.write("cover", cover)]
 
 
-@defect(("advice", "rare-class"), names=["cover.tif", "2 classes", "4 (0.20%)", "7 (0%)"])
+@defect(("advice", "rare-class"), names=["cover.tif", "2 classes", "4 (0.2%)", "7 (0%)"])
 def rare_class(c):
     cover = np.random.default_rng(5).integers(1, 4, (ROWS, COLUMNS)).astype(np.uint8)
     cover[5, 3:5], cover[0, 0] = 4, 7
@@ -827,6 +827,24 @@ def test_a_raster_elsewhere_is_told_once(country):
         ("grid", "people.tif"),
         ("no-values", "far.tif"),
     ]
+
+
+def test_the_column_of_names_is_told(country):
+    country.frame["code"] = range(100, 124)
+    country.frame["NAME_1"] = ["north", "south"] * 12
+    country.frame["NAME_2"] = [f"Town {at}" for at in range(24)]
+    country.settings["id"] = "code"
+    findings = country.check()
+    assert findings.facts["polygons"]["names"] == "name"
+    assert "named by 'code' (in the report by 'name')" in str(findings)
+    country.settings["name"] = "NAME_1"
+    assert country.check().facts["polygons"]["names"] == "NAME_1"
+    country.settings["name"] = "NAME_3"
+    findings = country.check()
+    assert [(one.level, one.code, one.where) for one in findings.all] == [
+        ("error", "names", "districts.gpkg, column NAME_3")
+    ]
+    assert "has no column 'NAME_3' for the names; did you mean `NAME_" in findings.errors[0].text
 
 
 def test_nothing_readable_at_all(tmp_path):

@@ -142,7 +142,7 @@ def test_files_say_what_they_hold(written):
         tags = dataset.tags()
         assert tags["threshold"] == "25"
         assert dataset.units == ("probability",)
-        assert dataset.descriptions == ("probability that the rate is above 25.0 cases per 500 people",)
+        assert dataset.descriptions == ("probability that the rate is above 25 cases per 500 people",)
     with rasterio.open(written["rate_q0.9"]) as dataset:
         tags = dataset.tags()
         assert dataset.crs.to_epsg() == 4326
@@ -274,7 +274,7 @@ def test_contradictions_are_reported(tmp_path):
     twice = polygons.iloc[[0]].assign(name="copy", cases=900.0)
     prepared = prepared_country(tmp_path, polygons=pd.concat([polygons, twice], ignore_index=True))
     model = vbagg.Constant().fit(prepared.bags(), prepared.y("cases"))
-    with pytest.warns(DataWarning, match=r"totals of 2 polygons cannot be matched.*'D00' has 27.57 instead of 14"):
+    with pytest.warns(DataWarning, match=r"totals of 2 polygons cannot be matched.*'D00' has 28 instead of 14"):
         write_maps(model, prepared, tmp_path / "maps", response="cases", match_totals=True, progress=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,6 @@
 import sys
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,8 +13,10 @@ from shapely import MultiPolygon, Polygon
 from tiny_country import TRANSFORM, fitted_model, prepared_country
 
 import vbagg
+from vbagg.colours import ColourScale
 from vbagg.geo import diagnostics, plots
 from vbagg.geo.aggregate import polygon_table
+from vbagg.geo.described import Described
 from vbagg.geo.maps import write_maps
 from vbagg.geo.relevance import partial_dependence, relevance, sample_pixels, weighted_quantile
 from vbagg.geo.units import Units
@@ -62,8 +66,10 @@ def assert_picture(path, folder):
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
 
 
-def labels(figure):
-    return [axes.get_ylabel() for axes in figure.axes]
+def titles(figure):
+    """Title of the map, and what its colours mean, wherever that stands."""
+    panel, bar = figure.axes
+    return [panel.get_title(), bar.get_ylabel() or bar.get_xlabel()]
 
 
 class Steep:
@@ -92,18 +98,20 @@ def test_input_map(table, tmp_path, drawn):
     (shapes,) = figure.axes[0].collections
     np.testing.assert_allclose(shapes.get_array(), table["observed_rate"].clip(lower=shapes.norm.vmin))
     assert len(shapes.get_paths()) == 12
-    assert labels(figure) == ["latitude (degrees)", "cases per 1000 people"]
+    assert titles(figure) == ["Observed rate", "cases per 1000 people"]
 
 
 def test_input_map_leaves_out_missing_rates_and_shows_zeros(table, tmp_path, drawn):
     rates = table["observed_rate"].to_numpy(copy=True)
     rates[3], rates[5] = np.nan, 0.0
-    plots.plot_input(table.assign(observed_rate=rates), tmp_path / "input.png", UNITS, log=True)
+    plots.plot_input(
+        table.assign(observed_rate=rates), tmp_path / "input.png", UNITS, scale=ColourScale(2.0, 900.0, True, "batlow")
+    )
     (shapes,) = drawn[0].axes[0].collections
     shown = shapes.get_array()
     assert isinstance(shapes.norm, LogNorm)
     assert shown.mask.tolist() == [at == 3 for at in range(12)]
-    assert shown[5] == shapes.norm.vmin > 0
+    assert shown[5] == shapes.norm.vmin == 2.0
 
 
 def test_input_map_hatches_totals_that_are_not_known(table, tmp_path, drawn):
@@ -137,24 +145,26 @@ def test_holes_are_not_filled():
 
 
 def test_maps_of_all_kinds(prepared, written, tmp_path, drawn):
-    for name, log in (("rate_mean", True), ("rate_sd", False), ("exceedance", True)):
+    shared = ColourScale(20.0, 70.0, True, "batlow")
+    for name, scale in (("rate_mean", shared), ("rate_sd", None), ("exceedance", None)):
         folder = tmp_path / name
         folder.mkdir()
-        path = plots.plot_map(written[name], folder / "map.png", polygons=prepared.polygons, log=log)
+        path = plots.plot_map(written[name], folder / "map.png", polygons=prepared.polygons, scale=scale)
         assert_picture(path, folder)
     rate, sd, exceedance = drawn
-    assert labels(rate) == labels(sd) == ["latitude (degrees)", "cases per 1000 people"]
+    assert titles(rate) == ["Predicted rate", "cases per 1000 people"]
+    assert titles(sd) == ["Uncertainty: standard deviation\nof the rate", "cases per 1000 people"]
     assert isinstance(rate.axes[0].images[0].norm, LogNorm)
-    assert labels(exceedance)[1] == "probability"
+    assert rate.axes[0].images[0].get_clim() == (20.0, 70.0)
     assert exceedance.axes[0].images[0].get_clim() == (0.0, 1.0)
-    assert exceedance.axes[0].get_title() == "Probability that the rate is above\n40 cases per 1000 people"
+    assert titles(exceedance) == ["Probability that the rate is above\n40 cases per 1000 people", "probability"]
+    # what is unlikely is pale
+    assert sum(exceedance.axes[0].images[0].cmap(0.0)) > sum(exceedance.axes[0].images[0].cmap(1.0)) + 1.5
     image = rate.axes[0].images[0]
     left, right, bottom, top = image.get_extent()
     np.testing.assert_allclose([left, right, bottom, top], [30.2, 31.1, -1.9, -1.3])
     expected = plots.read_picture(written["rate_mean"]).values
     np.testing.assert_allclose(image.get_array().filled(np.nan), np.maximum(expected, image.norm.vmin))
-    plots.plot_map(written["rate_mean"], tmp_path / "again.png", limits=(20.0, 30.0))
-    assert drawn[-1].axes[0].images[0].get_clim() == (20.0, 30.0)
     # a degree of longitude is a little shorter than one of latitude, and limits hug what is predicted
     assert 1 < rate.axes[0].get_aspect() < 1.001
     assert rate.axes[0].get_xlim()[0] > 30.27
@@ -169,6 +179,28 @@ def test_projected_maps_are_in_kilometres(tmp_path, drawn):
     assert axes.get_xlabel() == "east (km)"
     assert axes.xaxis.get_major_formatter()(201500.0, 0) == "201.5"
     assert axes.get_title() == "map"
+
+
+@pytest.mark.parametrize(
+    ("letters", "value", "text"),
+    [("EW", 46.0, "46°E"), ("EW", -79.5, "79.5°W"), ("NS", -18.0, "18°S"), ("NS", 0.0, "0°"), ("EW", 182.0, "178°W")],
+)
+def test_degrees_are_told_with_their_side(letters, value, text):
+    assert plots._degrees(letters, value) == text
+
+
+def test_marks_of_colours_are_those_of_the_scale(table, tmp_path, drawn):
+    scale = ColourScale(3.0, 800.0, True, "batlow")
+    plots.plot_input(table, tmp_path / "input.png", UNITS, scale=scale)
+    bar = drawn[0].axes[1]
+    axis = bar.yaxis if bar.get_ylabel() else bar.xaxis
+    assert [text.get_text() for text in axis.get_ticklabels()] == [mark.text for mark in scale.ticks]
+    np.testing.assert_allclose(axis.get_ticklocs(), [mark.value for mark in scale.ticks])
+
+
+def test_dollars_in_words_of_users_are_no_formula(table, tmp_path, drawn):
+    plots.plot_input(table, tmp_path / "input.png", Units("us$ or $ppp", 1000.0, "population"))
+    assert r"us\$ or \$ppp per 1000 people" in titles(drawn[0])[1]
 
 
 def test_large_rasters_are_reduced(tmp_path):
@@ -200,13 +232,39 @@ def test_observed_against_predicted(tmp_path, drawn):
     inside, outside = (
         dots.get_offsets() for dots in axes.collections if hasattr(dots, "get_sizes") and len(dots.get_sizes())
     )
-    np.testing.assert_allclose(inside, [[0.5, 1], [10, 12]])
+    np.testing.assert_allclose(inside[1], [10, 12])
     np.testing.assert_allclose(outside, [[200, 80]])
-    texts = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert "inside its 90% interval: 2 of 3" in texts
-    assert "observed rate of 0, drawn at 0.5: 1" in texts
+    zero = axes.get_xticks()[0]
+    assert inside[0].tolist() == [zero, 1]
+    assert axes.get_xlim()[0] < zero < 10 / 1.5
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["0", "10", "20", "50", "100", "200"]
+    # the lower end of the first interval is zero too
+    segments = [line for lines in axes.collections if hasattr(lines, "get_segments") for line in lines.get_segments()]
+    ends = {tuple(line[0]) for line in segments}
+    assert (zero, axes.get_yticks()[0]) in ends
+    assert axes.get_yticklabels()[0].get_text() == "0"
+    texts = [text.get_text() for text in drawn[0].legends[0].get_texts()]
+    assert texts[:2] == ["inside its 90% interval: 2 of 3", "outside its 90% interval: 1 of 3"]
+    assert "observed rate of 0: 1" in texts
     assert "observed total suppressed, not drawn: 2" in texts
+    assert not any("goes on" in text for text in texts)
     assert axes.get_xlabel() == "observed (cases per 1000 people)"
+
+
+def test_intervals_are_not_cut_at_the_frame(tmp_path, drawn):
+    observed, predicted = np.array([3.0, 40.0, 500.0]), np.array([5.0, 30.0, 300.0])
+    lower, upper = np.array([0.2, 8.0, 90.0]), np.array([30.0, 200.0, 4000.0])
+    plot = partial(diagnostics.plot_observed_predicted, observed, predicted, units="u", level=0.9)
+    plot(lower, upper, tmp_path / "all.png")
+    low, high = drawn[0].axes[0].get_ylim()
+    assert low < 0.2
+    assert high > 4000
+    assert drawn[0].axes[0].get_xlim()[0] > 0.5
+    plot(lower / 1e4, upper, tmp_path / "far.png")
+    axes = drawn[1].axes[0]
+    assert "interval goes on below" in [text.get_text() for text in drawn[1].legends[0].get_texts()]
+    (arrows,) = (dots for dots in axes.collections if dots.get_label() == "interval goes on below")
+    np.testing.assert_allclose(arrows.get_offsets(), np.column_stack([observed, np.full(3, 0.03)]))
 
 
 class Validated:
@@ -223,12 +281,16 @@ class Validated:
 
 
 def test_calibration(tmp_path, drawn):
-    path = diagnostics.plot_calibration(Validated(), tmp_path / "calibration.png", what="districts")
-    assert_picture(path, tmp_path)
-    curve, bars = drawn[0].axes
+    (tmp_path / "other").mkdir()
+    assert_picture(
+        diagnostics.plot_coverage(Validated(), tmp_path / "other" / "c.png", what="districts"), tmp_path / "other"
+    )
+    diagnostics.plot_pit(Validated(), tmp_path / "pit.png", what="districts")
+    (curve,), (bars,) = (figure.axes for figure in drawn)
     np.testing.assert_allclose(curve.lines[1].get_xydata(), [[50, 40], [90, 95]])
     np.testing.assert_allclose([bar.get_height() for bar in bars.containers[0]], [10, 40, 30, 20])
     assert curve.get_ylabel() == "unseen districts inside it (%)"
+    assert bars.get_ylabel() == "unseen districts (%)"
 
 
 def test_relevance_finds_the_one_covariate_that_matters(prepared, tmp_path, drawn):
@@ -236,9 +298,11 @@ def test_relevance_finds_the_one_covariate_that_matters(prepared, tmp_path, draw
     assert found.index[0] == "height"
     assert found.loc["height", "share"] == pytest.approx(1, abs=0.15)
     np.testing.assert_allclose(found.loc[["location", "wetness"], "upper"], 0, atol=1e-12)
-    assert_picture(diagnostics.plot_relevance(found, tmp_path / "relevance.png"), tmp_path)
-    axes = drawn[0].axes[0]
-    assert [text.get_text() for text in axes.get_yticklabels()][-1] == "height"
+    labels = {"height": "Height above the sea\nheight (m)"}
+    assert_picture(diagnostics.plot_relevance(found, tmp_path / "relevance.png", labels=labels), tmp_path)
+    texts = [text.get_text() for text in drawn[0].axes[0].get_yticklabels()]
+    assert texts[-1] == labels["height"]
+    assert set(texts[:-1]) == {"location", "wetness"}
 
 
 def test_relevance_of_a_constant_rate_is_zero(prepared, constant):
@@ -263,16 +327,26 @@ def test_partial_dependence_is_the_mean_rate_at_each_value(prepared):
 
 def test_partial_dependence_is_drawn_in_the_units_of_the_covariate(prepared, tmp_path, drawn):
     curves = {name: partial_dependence(Steep(), prepared, name, values=7) for name in prepared.covariates}
-    path = diagnostics.plot_partial_dependence(
-        curves, prepared, tmp_path / "dependence.png", units=UNITS.rate, covariate_units={"height": "m"}
-    )
-    assert_picture(path, tmp_path)
-    figure = drawn[0]
-    assert [axes.get_xlabel() for axes in figure.axes[:2]] == ["height (m)", "wetness"]
-    low, high = figure.axes[0].get_ylim()
-    assert low == 0
-    assert all(curve["upper"].max() < high for curve in curves.values())
-    np.testing.assert_allclose(figure.axes[0].lines[0].get_xdata(), curves["height"]["value"])
+    told = replace(prepared, described={"height": Described("Height above the sea", "m")})
+    top = diagnostics.highest_rate(curves)
+    assert all(curve["upper"].max() < top for curve in curves.values())
+    for name, curve in curves.items():
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "dependence.png"
+        assert_picture(diagnostics.plot_dependence(curve, name, told, path, units=UNITS.rate, top=top), tmp_path / name)
+    panels = [figure.axes[0] for figure in drawn]
+    assert [axes.get_xlabel() for axes in panels] == ["Height above the sea\nheight (m)", "wetness"]
+    assert [axes.get_ylim() for axes in panels] == [(0, top)] * 2
+    np.testing.assert_allclose(panels[0].lines[0].get_xdata(), curves["height"]["value"])
+
+
+def test_a_band_that_flares_up_does_not_flatten_curves():
+    curves = {
+        "calm": pd.DataFrame({"rate": [10.0, 20.0], "upper": [15.0, 25.0]}),
+        "wild": pd.DataFrame({"rate": [12.0, 18.0], "upper": [30.0, 900.0]}),
+    }
+    assert diagnostics.highest_rate(curves) == pytest.approx(1.05 * 60)
+    assert diagnostics.highest_rate({"calm": curves["calm"]}) == pytest.approx(1.05 * 25)
 
 
 def test_pixels_are_drawn_by_weight(prepared):

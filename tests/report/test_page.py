@@ -163,10 +163,10 @@ def test_page_without_layers() -> None:
 
 
 def test_tables_set_numbers_flush_right() -> None:
-    table = Table(["Model", "NLL", "Coverage", "Note"], [["ours", 1.23456, "91%", "x"], ["GLM", None, "1,204", 3]])
+    table = Table(["Model", "NLL", "Held", "Note"], [["ours", 1.23456, "91%", "x"], ["GLM", None, "1,204", 3]])
     page = page_html(Report("T", sections=[Section("S", "s", [table])]))
-    assert '<th scope="col" class="number">NLL</th><th scope="col" class="number">Coverage</th>' in page
-    assert '<td>ours</td><td class="number">1.235</td>' in page
+    assert '<th scope="col" class="number">NLL</th><th scope="col" class="number">Held</th>' in page
+    assert '<td>ours</td><td class="number">1.23</td>' in page
     assert '<th scope="col">Note</th>' in page
 
 

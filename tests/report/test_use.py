@@ -196,7 +196,8 @@ def test_hostile_text_stays_text(visit: Callable[..., Any], tmp_path: Path) -> N
     outline = {"type": "Polygon", "coordinates": [ring((0, 0), (4, 0), (4, 3), (0, 3))]}
     facts = Districts({"features": [{"geometry": outline}]}, [{hostile: hostile, "b": hostile}])
     layer = MapLayer(hostile, hostile, hostile, np.array([[1.0, 2.0]]), description=hostile, interval=hostile)
-    report = Report(hostile, hostile, [(hostile, hostile)], [layer], (0, 0, 4, 3), facts)
+    summary = [(hostile, hostile)]
+    report = Report(hostile, hostile, summary=summary, layers=[layer], bounds=(0, 0, 4, 3), districts=facts)
     page = shown(visit(write_report(tmp_path / "hostile.html", report)))
     hover(page, 0.5, 0.5, shape=(1, 2))
     expect_text(page, ".district h3", f"{hostile} {hostile}")

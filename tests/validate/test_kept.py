@@ -49,7 +49,7 @@ def test_finished_folds_are_not_made_again(bags, y, tmp_path):
     resumed, done = validated(bags, y, tmp_path)
     assert done == [("kept", made[0][1]), ("kept", made[1][1]), ("made", made[2][1])]
     pd.testing.assert_frame_equal(resumed.table, whole.table, check_exact=True, check_dtype=False)
-    assert resumed.verdict() == whole.verdict()
+    assert resumed.summary() == whole.summary()
 
 
 @pytest.mark.parametrize("change", ["y", "weight", "features", "folds", "model", "name", "labels"])

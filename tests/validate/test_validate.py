@@ -358,7 +358,7 @@ def test_folds_one_by_one_and_through_text():
     texts = [validate_fold(BagGLM(), bags, y, folds, fold).to_json() for fold in ("n", "s", "w")]
     again = Validation(tuple(FoldResult.from_json(text) for text in texts))
     pd.testing.assert_frame_equal(again.table, whole.table)
-    assert again.verdict() == whole.verdict()
+    assert again.summary() == whole.summary()
     assert set(again.seconds) == {"bagglm", "constant"}
     with pytest.raises(ValueError, match=r"`fold` must be one of `folds`, 'n', 's', 'w'; got 'e'"):
         validate_fold(BagGLM(), bags, y, folds, "e")
@@ -375,19 +375,19 @@ def test_a_fold_that_fails_is_reported_and_the_rest_goes_on():
     assert [(f["fold"], f["model"], f["bags"]) for f in result.failures] == [(1, "picky", 4), (3, "picky", 4)]
     assert result.failures[0]["reason"] == "ValueError: cannot bear D01"
     assert result.scores()["bags"].to_dict() == {"picky": 4, "plain": 12}
-    assert "could not be fitted in 2 of 3 folds (ValueError: cannot bear D01): 8 bags have no" in result.verdict()
+    assert "could not be fitted in 2 of 3 folds (ValueError: cannot bear D01): 8 bags have no" in result.summary()
 
 
 def test_a_model_that_never_fits():
     bags, y = toy()
     result = cross_validate({"broken": Known(sd=-1.0), "plain": Known()}, bags, y, 3)
     assert len(result.failures) == 3
-    assert "The model could not be fitted in any fold" in result.verdict("districts")
+    assert "The model could not be fitted in any fold" in result.summary("districts")
     assert len(result.compare()) == 0
     alone = cross_validate(Known(sd=-1.0), bags, y, 3)
     assert alone.scores()["bags"].tolist() == [0]
     assert len(alone.coverage()) == 0
-    assert "12 bags have no prediction by it" in alone.verdict()
+    assert "12 bags have no prediction by it" in alone.summary()
 
 
 def test_models_without_a_law_get_scores_that_need_none():
@@ -398,7 +398,7 @@ def test_models_without_a_law_get_scores_that_need_none():
     assert scores.loc["point", ["crps", "nll", "coverage_95", "interval_score_50"]].isna().all()
     assert scores.loc["known"].notna().all()
     assert set(result.coverage()["model"]) == {"known"}
-    text = result.verdict("districts")
+    text = result.summary("districts")
     assert "It gives no intervals." in text
     assert "mean error" in text
     with pytest.raises(ValueError, match="Calibration needs predictive laws; 'point' has none"):
@@ -661,7 +661,7 @@ def test_verdict_on_a_good_model():
     y = outputs()
     noise = np.random.default_rng(1).normal(0, 3, 60)
     result = made(y, n_folds=5, model=(y + noise, 3.0), constant=(50.0, 10.0), glm=(y + 2 * noise, 6.0))
-    text = result.verdict("districts", unit="per km")
+    text = result.summary("districts", unit="per km")
     row = result.compare().loc["constant"]
     start = (
         "Each of 60 districts was predicted without its data, in 5 folds. The model predicts unseen districts better"
@@ -678,43 +678,43 @@ def test_verdict_on_a_good_model():
 
 def test_verdict_on_models_that_are_not_better():
     y, noise = outputs(), np.random.default_rng(1).normal(0, 8, 60)
-    same = made(y, model=(y + noise, 8.0), glm=(y - noise + 0.01, 8.0)).verdict("districts")
+    same = made(y, model=(y + noise, 8.0), glm=(y - noise + 0.01, 8.0)).summary("districts")
     assert "The model is NOT" in same
     assert "better than a regression on averages over districts" in same
-    worse = made(y, model=(y + 20, 8.0), constant=(50.0, 10.0)).verdict("districts")
+    worse = made(y, model=(y + 20, 8.0), constant=(50.0, 10.0)).summary("districts")
     assert "The model predicts unseen districts worse than one constant rate (CRPS " in worse
     assert "p < 0.001 that it is worse)" in worse
     error = np.where(np.arange(60) < 5, 300.0, 1.0)
-    few_far_off = made(y, model=(y + error, 8.0), constant=(y + 15.0, 8.0)).verdict()
+    few_far_off = made(y, model=(y + error, 8.0), constant=(y + 15.0, 8.0)).summary()
     assert "NOT better than one constant rate on average, though in most bags: a few are far off" in few_far_off
-    few_close = made(y, model=(y + 15.0, 8.0), constant=(y + error, 8.0)).verdict()
+    few_close = made(y, model=(y + 15.0, 8.0), constant=(y + error, 8.0)).summary()
     assert "NOT better than one constant rate in most bags, though on average" in few_close
 
 
 def test_verdict_on_intervals():
     y = outputs(200)
     errors = 4 * norm.ppf((np.arange(200) + 0.5) / 200)
-    narrow, wide, right = (made(y, model=(y + errors, sd)).verdict(outputs="rates") for sd in (1.5, 9.0, 4.0))
+    narrow, wide, right = (made(y, model=(y + errors, sd)).summary(outputs="rates") for sd in (1.5, 9.0, 4.0))
     assert "The 95% and 50% intervals are too narrow, beyond chance: the uncertainty is larger than they say." in narrow
     assert "The 95% and 50% intervals are too wide, beyond chance: the uncertainty is smaller than they say." in wide
     assert "Its 95% intervals held 95% of the rates of unseen bags (chance allows 92% to 98%)" in right
     assert "and its 50% intervals held 50% of the rates of unseen bags (chance allows 43% to 57%)" in right
-    heavy = made(y, model=(y + np.where(np.abs(errors) > 5, 10 * errors, errors / 20), 4.0)).verdict()
+    heavy = made(y, model=(y + np.where(np.abs(errors) > 5, 10 * errors, errors / 20), 4.0)).summary()
     assert "The 95% intervals are too narrow" in heavy
     assert "The 50% intervals are too wide" in heavy
 
 
 def test_verdict_on_too_few_bags():
     y = outputs(8)
-    text = made(y, model=(y, 1.0), constant=(50.0, 10.0)).verdict("districts")
+    text = made(y, model=(y, 1.0), constant=(50.0, 10.0)).summary("districts")
     assert "8 districts are too few to tell whether a model is good" in text
     assert "Whether the model predicts unseen districts better than one constant rate cannot be told (CRPS" in text
     assert "should hold" not in text
     assert "too wide" not in text
-    tiny = made(y[:3], model=(y[:3], 1.0), constant=(50.0, 10.0)).verdict()
+    tiny = made(y[:3], model=(y[:3], 1.0), constant=(50.0, 10.0)).summary()
     assert "better in 3 of 3 bags)." in tiny
     y = outputs(20)
-    assert "With only 20 bags the figures are rough." in made(y, model=(y, 1.0)).verdict()
+    assert "With only 20 bags the figures are rough." in made(y, model=(y, 1.0)).summary()
 
 
 # Real data
@@ -731,6 +731,6 @@ def test_madagascar():
     assert scores.loc["constant", "crps"] == pytest.approx(42.61, abs=0.05)
     assert scores.loc["bagglm", "crps"] == pytest.approx(34.76, abs=0.05)
     assert scores.loc["bagglm", "coverage_95"] == pytest.approx(101 / 109)
-    text = result.verdict("districts")
+    text = result.summary("districts")
     assert "predicts unseen districts better than one constant rate (CRPS 34.8 against 42.6, better in" in text
     assert len(result.notes) == 1

@@ -28,7 +28,8 @@ def test_units_of_plots_are_those_of_the_model(tmp_path, monkeypatch, words, exp
 
     monkeypatch.setattr(pictures.plots, "plot_input", drawing("input"))
     monkeypatch.setattr(pictures.diagnostics, "plot_observed_predicted", drawing("fitted"))
-    monkeypatch.setattr(pictures.diagnostics, "plot_partial_dependence", drawing("dependence"))
+    monkeypatch.setattr(pictures.diagnostics, "plot_dependence", drawing("dependence"))
+    monkeypatch.setattr(pictures.diagnostics, "highest_rate", lambda curves: 1.0)
     monkeypatch.setattr(pictures.diagnostics, "plot_relevance", lambda *given, **options: None)
     for name in ("relevance", "partial_dependence"):
         monkeypatch.setattr(pictures, name, lambda *given, **options: None)
@@ -39,6 +40,6 @@ def test_units_of_plots_are_those_of_the_model(tmp_path, monkeypatch, words, exp
     run = Run(
         from_words({"response": "cases", "per": 100.0, "orientation": False, **words}), RunFolder(tmp_path / "out")
     )
-    prepared = SimpleNamespace(exposure="area", covariates=("height",), told=NOTHING)
-    pictures.draw_all(run, prepared, "cases", tmp_path, table, tmp_path)
+    prepared = SimpleNamespace(exposure="area", covariates=("height",), told=NOTHING, described={}, label=str)
+    pictures.draw_all(run, prepared, "cases", tmp_path, table, tmp_path, {})
     assert told == dict.fromkeys(("input", "fitted", "dependence"), expected)

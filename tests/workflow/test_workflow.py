@@ -49,6 +49,11 @@ def test_a_run_writes_everything(finished):
     page = (finished / "report" / "report.html").read_text()
     assert "How far to trust it" in page
     assert "cases per 1000 people" in page
+    assert 'class="verdict ' in page
+    assert [title in page for title in ("Districts</h2>", "Areas of health_areas.gpkg</h2>")] == [True, True]
+    assert page.count('class="areas"') == 2
+    assert '<a href="../maps/cases/rate_mean.tif">' in page
+    assert (finished / "report" / "../maps/cases/rate_mean.tif").is_file()
     assert "polygons" in (finished / "validation" / "cases" / "verdict.txt").read_text()
     assert "models: cases" in (finished / "run.log").read_text()
 
@@ -171,12 +176,32 @@ def test_files_beside_the_results_do_no_harm(copied, capsys):
     assert not any(stages_done(copied, capsys).values())
 
 
+def test_without_a_browser_a_pdf_is_refused_before_any_work(country, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("VBAGG_BROWSER", "no-such-browser")
+    assert main(["run", *arguments(country, tmp_path / "out", "--pdf")]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "VBAGG_BROWSER must name a browser; got 'no-such-browser'" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pdf_stands_beside_the_page(copied, tmp_path, monkeypatch):
+    browser = tmp_path / "browser"
+    browser.write_text('#!/bin/sh\nfor o in "$@"; do case $o in --print-to-pdf=*) echo pdf > "${o#*=}";; esac; done\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("VBAGG_BROWSER", str(browser))
+    assert main(["report", "--out", str(copied), "--pdf", "--period", "2013"]) == 0
+    assert (copied / "report" / "report.pdf").read_text() == "pdf\n"
+    assert "Period: 2013" in (copied / "report" / "report.html").read_text()
+    assert "report.pdf" in json.loads((copied / "report" / "stage.json").read_text())["files"]
+
+
 def test_settings_note_what_is_read():
     noted = NotedSettings(make_settings({"maps": {"per": 10.0}}, "test"))
     assert noted.maps.per == 10.0
     assert noted.read == {"maps.per": 10.0}
-    assert noted.report.model_dump() == {"title": None, "orientation": None}
-    assert noted.read == {"maps.per": 10.0, "report.title": None, "report.orientation": None}
+    asked = {"title": None, "orientation": None, "period": None, "source": None, "pdf": False}
+    assert noted.report.model_dump() == asked
+    assert {name for name in noted.read if name.startswith("report.")} == {f"report.{name}" for name in asked}
     noted.model_dump()
     assert len(noted.read) == len(WORDS)
 

@@ -14,6 +14,7 @@ from vbagg import __version__
 from vbagg.cli.check import check_command
 from vbagg.cli.demo import demo_command
 from vbagg.cli.experiment import experiment_command
+from vbagg.cli.options import with_values
 from vbagg.cli.process import settle
 from vbagg.cli.stages import (
     fit_command,
@@ -47,7 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None:
         settle()
     try:
-        status = app(arguments, prog_name="vbagg", standalone_mode=False)
+        given = with_values(sys.argv[1:] if arguments is None else arguments)
+        status = app(given, prog_name="vbagg", standalone_mode=False)
     except typer.TyperException as error:
         message = " ".join(error.format_message().split())
         if message:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from vbagg.workflow.settings import FLAG, OPTIONS, Settings, mark, read_settings
+from vbagg.workflow.settings import BARE, FLAG, OPTIONS, Settings, mark, read_settings
 
 
 def with_settings(*sections: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -53,6 +53,21 @@ def _option(section: str, key: str) -> inspect.Parameter:
     option = typer.Option(*names, help=_help(field), show_default=shown, rich_help_panel=_panel(section))
     annotation = Annotated[_plain(field) | None, option]  # type: ignore[valid-type]
     return inspect.Parameter(f"{section}_{key}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def with_values(arguments: Sequence[str]) -> list[str]:
+    """Arguments in which options that may stand without a value have one."""
+    bare = {
+        f"--{(mark(field, FLAG) or key).replace('_', '-')}": value
+        for section in OPTIONS.values()
+        for key, field in section.model_fields.items()
+        if (value := mark(field, BARE)) is not None
+    }
+    following = [*arguments[1:], "--"]
+    return [
+        f"{argument}={bare[argument]}" if argument in bare and after.startswith("-") else argument
+        for argument, after in zip(arguments, following, strict=True)
+    ]
 
 
 def _help(field: FieldInfo) -> str:

@@ -13,7 +13,7 @@ import typer
 
 from vbagg.cli.options import base_settings, with_settings
 from vbagg.cli.wrong_input import WrongInput, told_in_one_line, warned_in_one_line
-from vbagg.errors import ClusterError
+from vbagg.errors import BrowserError, ClusterError
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.settings import combine
 
@@ -149,7 +149,7 @@ def _carry_out(
         base = base_settings(config or (written if written.exists() and names else None))
         settings = combine(base, given, "command line")
     try:
-        with told_in_one_line(ValueError, OSError, ImportError, ClusterError), warned_in_one_line():
+        with told_in_one_line(ValueError, OSError, ImportError, ClusterError, BrowserError), warned_in_one_line():
             from vbagg.workflow.job import carry_out_stages
             from vbagg.workflow.odd_totals import told_of_odd_totals
             from vbagg.workflow.progress import showing

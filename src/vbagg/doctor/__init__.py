@@ -14,7 +14,7 @@ from vbagg.doctor.layers import check_layers
 from vbagg.doctor.modelling import check_exposure, check_landmarks, check_model, check_trials
 from vbagg.doctor.overlaid import choose_target, overlaid
 from vbagg.doctor.people import check_people
-from vbagg.doctor.places import check_places, check_polygons
+from vbagg.doctor.places import check_names, check_places, check_polygons
 from vbagg.doctor.plans import check_folds, check_other_polygons
 from vbagg.doctor.points import check_points, check_use, lie_on, read_surveys
 from vbagg.doctor.reading import read_inputs, seldom
@@ -76,7 +76,8 @@ def examine(
         check_told_of_model(data, model, found)
     if polygons is None:
         return found.findings(facts), None
-    facts["polygons"] = polygon_facts(polygons)
+    names = check_names(polygons, data.name, found)
+    facts["polygons"] = polygon_facts(polygons, names)
     check_polygons(polygons, inputs.responses, inputs.exposure.kind, found)
     usable_trials = model is not None and check_trials(polygons, inputs.responses, model, found)
     if not thorough and found.findings(facts).errors:
@@ -105,6 +106,6 @@ def examine(
         if maps is not None:
             check_other_polygons(laid, maps, found)
         facts |= {} if surveys is None else {"points": check_points(surveys, laid, found)}
-        facts |= facts_of(laid, polygons, data, model.trials if model is not None and usable_trials else None)
+        facts |= facts_of(laid, polygons, data, model.trials if model is not None and usable_trials else None, names)
     facts["fit"] = expected_cost(laid, model)
     return found.findings(facts), laid.layout

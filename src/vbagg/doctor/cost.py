@@ -37,6 +37,7 @@ from vbagg.geo.rasters import Layer
 from vbagg.geo.target import ENOUGH_PIXELS, coarser, require_manageable
 from vbagg.geo.workers import memory_of_all, most_pixels
 from vbagg.landmarks import default_number
+from vbagg.numerals import count
 
 if TYPE_CHECKING:
     from vbagg.doctor.overlaid import Overlaid
@@ -86,7 +87,7 @@ def check_size(
     if seconds > SLOW_READING:
         size = f"{READING / 1e9:g} GB of memory"
         announce(
-            f"{len(layers)} rasters and about {pixels:,.0f} pixels take about {duration(seconds)} and {size} to read"
+            f"{len(layers)} rasters and about {count(pixels)} pixels take about {duration(seconds)} and {size} to read"
         )
     cost = _fit(len(polygons), int(pixels), int(pixels), len(layers), model)
     memory = machine_memory() if client is None else memory_of_all(client)
@@ -99,8 +100,9 @@ def check_size(
         less = _fit(len(polygons), int(fewer), int(fewer), len(layers), model)
         has = f"; {whose} {memory / 1e9:.1f} GB" if memory is not None and is_too_large else ""
         text = (
-            f"A fit of about {pixels:,.0f} pixels takes about {_amounts(cost)}{has}. `--resolution {resolution:g}` (in "
-            f"the units of {crs_title(grid.crs)}) would give about {fewer:,.0f} pixels, and take {_amounts(less)}."
+            f"A fit of about {count(pixels)} pixels takes about {_amounts(cost)}{has}. "
+            f"`--resolution {resolution:g}` (in the units of {crs_title(grid.crs)}) would give about {count(fewer)} "
+            f"pixels, and take {_amounts(less)}."
         )
         found.add("warning" if is_too_large else "advice", "large", text, SETTINGS)
     return True

@@ -17,25 +17,28 @@ if TYPE_CHECKING:
 PER = 1000.0
 
 
-def polygon_facts(polygons: Polygons) -> dict[str, Any]:
-    """Of the polygons alone."""
+def polygon_facts(polygons: Polygons, names: str | None = None) -> dict[str, Any]:
+    """Of the polygons alone, whose `names` are in some column."""
     tables = sorted({polygons.file_of(name) for name in polygons.tables})
     return {
         "file": polygons.file,
         **({"tables": tables} if tables else {}),
         "number": len(polygons),
         "id": polygons.id,
+        **({} if names in (None, polygons.id) else {"names": names}),
         "crs": crs_title(polygons.crs),
     }
 
 
-def facts_of(laid: Overlaid, original: Polygons, data: Data, trials: str | None = None) -> dict[str, Any]:
+def facts_of(
+    laid: Overlaid, original: Polygons, data: Data, trials: str | None = None, names: str | None = None
+) -> dict[str, Any]:
     """Of all that was read; rates are relative to a column of trials if there is one."""
     grid = laid.grid
     per_polygon = laid.layout.pixels
     size = _cell_area(grid, slice(0, grid.height)) ** 0.5
     facts: dict[str, Any] = {
-        "polygons": {**polygon_facts(original), "reprojected": laid.polygons.crs != original.crs},
+        "polygons": {**polygon_facts(original, names), "reprojected": laid.polygons.crs != original.crs},
         "grid": {
             "crs": crs_title(grid.crs),
             "rows": grid.height,

@@ -13,6 +13,7 @@ from vbagg.doctor.words import most, number
 from vbagg.geo.covariates import possible_classes
 from vbagg.geo.files import percent, some
 from vbagg.geo.grid import Floats
+from vbagg.numerals import ratio
 
 MUCH = 0.01
 """Part of the exposure without a covariate from which on it must be looked at."""
@@ -70,8 +71,8 @@ def check_file(raster: Raster, found: Gathered) -> None:
     times = coarseness(raster)
     if times > COARSE:
         text = (
-            f"{raster.layer.file}: its cells are {times:.2g} times as long as those of the grid, so it says little of "
-            "what happens within them. Use a finer raster if there is one, or a larger `resolution`."
+            f"{raster.layer.file}: its cells are {ratio(times)} times as long as those of the grid, so it says little "
+            "of what happens within them. Use a finer raster if there is one, or a larger `resolution`."
         )
         found.add("advice", "coarse", text, raster.layer.file)
 

@@ -8,9 +8,10 @@ from vbagg.doctor.findings import Gathered, Level
 from vbagg.doctor.layers import check_file
 from vbagg.doctor.overlaid import Overlaid
 from vbagg.doctor.tallies import People
-from vbagg.doctor.words import amount, held, most, number
+from vbagg.doctor.words import held, most, number
 from vbagg.geo.exposure import Shares
 from vbagg.geo.files import percent, some
+from vbagg.numerals import coordinate, count
 
 MUCH = 0.01
 """Part of the area without a value from which on it must be looked at."""
@@ -71,8 +72,8 @@ def _check_negative(laid: Overlaid, people: People, found: Gathered) -> None:
     polygons = laid.labels[people.has_negative].tolist()
     text = (
         f"{people.layer.path} must not be negative; it is in {number(people.n_negative, 'cell', 'cells')} under "
-        f"polygons {some(polygons)}, down to {people.lowest:g} at ({x:.6g}, {y:.6g}). Declare its value for missing "
-        "cells, or correct it."
+        f"polygons {some(polygons)}, down to {people.lowest:g} at ({coordinate(x)}, {coordinate(y)}). Declare its "
+        "value for missing cells, or correct it."
     )
     found.add("error", "negative-population", text, people.layer.file, polygons)
 
@@ -114,7 +115,7 @@ def _check_border(laid: Overlaid, people: People, found: Gathered) -> None:
     shares = np.divide(outside, laid.totals, out=np.zeros_like(outside), where=laid.totals > 0)
     much = np.flatnonzero(shares > HALF)
     text = (
-        f"{people.layer.file}: cells that polygons cover only in part hold {amount(outside.sum())} people who count as "
+        f"{people.layer.file}: cells that polygons cover only in part hold {count(outside.sum())} people who count as "
         f"living outside ({percent(outside.sum(), laid.totals.sum())} of those inside). Along a coast they may live "
         f"inside: the population would grow most in {most(laid.labels, shares, np.flatnonzero(shares))}. Use a finer "
         "raster, or polygons that reach into the sea."

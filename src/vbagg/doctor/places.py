@@ -14,6 +14,7 @@ from vbagg.doctor.words import held, most, number, plain_labels
 from vbagg.geo.area_shares import NO_SHARE
 from vbagg.geo.files import percent, some
 from vbagg.geo.joining import NO_ROW
+from vbagg.geo.names import names_column
 from vbagg.geo.overlay import shares_inside
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepare import INSIDE
@@ -57,6 +58,12 @@ def check_polygons(polygons: Polygons, responses: Sequence[str], exposure: str, 
         found.add("warning", "few-polygons", text, polygons.file)
     if polygons.catchments is None:
         _check_overlaps(polygons, found)
+
+
+def check_names(polygons: Polygons, column: str | None, found: Gathered) -> str:
+    """The column that a report takes the names of polygons from."""
+    where = f"{polygons.file}, column {column}"
+    return found.attempt("names", where, lambda: names_column(polygons, column)) or polygons.id
 
 
 def check_places(laid: Overlaid, found: Gathered) -> None:

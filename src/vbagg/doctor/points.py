@@ -15,6 +15,7 @@ from vbagg.geo.files import some
 from vbagg.geo.grid import Grid
 from vbagg.geo.points import TRIALS, observed_as
 from vbagg.geo.surveyed import Surveys, surveyed_by
+from vbagg.numerals import rate
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Data, Model
@@ -146,8 +147,8 @@ def _check_covariates(
             held = values[far[rows]]
             text = (
                 f"{file}: {number(int(far.sum()), 'point lies', 'points lie')} where {raster.layer.name!r} is far "
-                f"outside of what it is in polygons, {raster.low:.4g} to {raster.high:.4g}: from {held.min():.4g} to "
-                f"{held.max():.4g} ({_where(surveys, far)}). Check their coordinates."
+                f"outside of what it is in polygons, {rate(raster.low)} to {rate(raster.high)}: from "
+                f"{rate(held.min())} to {rate(held.max())} ({_where(surveys, far)}). Check their coordinates."
             )
             found.add("warning", "points-beyond", text, file)
     if missing.any():

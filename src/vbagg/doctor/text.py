@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vbagg.doctor.words import amount, between, duration, number
+from vbagg.doctor.words import between, duration, number
 from vbagg.geo.exposure import WEIGHED
 from vbagg.geo.files import percent
+from vbagg.numerals import count, rate, ratio, side, span
 
 if TYPE_CHECKING:
     from vbagg.doctor.findings import Finding, Findings
@@ -67,7 +68,8 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         moved = f", reprojected to {facts['grid']['crs']}" if polygons.get("reprojected") else ""
         tables = f" with {', '.join(polygons['tables'])}" if polygons.get("tables") else ""
         files = f"{polygons['file']}{tables}"
-        text = f"{polygons['number']:,} in {files}, named by {polygons['id']!r}, {polygons['crs']}{moved}"
+        called = f" (in the report by {polygons['names']!r})" if "names" in polygons else ""
+        text = f"{count(polygons['number'])} in {files}, named by {polygons['id']!r}{called}, {polygons['crs']}{moved}"
         lines.append(("polygons", text))
     if grid := facts.get("grid"):
         cell = _cell(grid["cell"])
@@ -75,19 +77,20 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(
             (
                 "grid",
-                f"{grid['rows']:,} x {grid['columns']:,} cells of {cell} (about {amount(grid['cell_km'])} km), "
+                f"{count(grid['rows'])} x {count(grid['columns'])} cells of {cell} (about {rate(grid['cell_km'])} km), "
                 f"{grid['crs']}{source}",
             )
         )
         pixels = facts["pixels"]
         each = pixels["per_polygon"]
-        text = f"{pixels['number']:,} in {pixels['cells']:,} cells; {each['least']:,} to {each['most']:,} per polygon"
-        lines.append(("pixels", f"{text} (median {each['median']:,.0f})"))
+        in_cells = f"{count(pixels['number'])} in {count(pixels['cells'])} cells"
+        text = f"{in_cells}; {span(each['least'], each['most'], count)} per polygon"
+        lines.append(("pixels", f"{text} (median {count(each['median'])})"))
     if catchments := facts.get("catchments"):
-        text = f"{catchments['facilities_per_cell']:.3g} facilities per cell on average"
+        text = f"{rate(catchments['facilities_per_cell'])} facilities per cell on average"
         if "attending" in catchments:
             part = percent(catchments["attending"], catchments["people"])
-            text += f"; {part} of {catchments['people']:,.0f} {WEIGHED[catchments['kind']]} attend any"
+            text += f"; {part} of {count(catchments['people'])} {WEIGHED[catchments['kind']]} attend any"
         lines.append(("catchments", text))
     unit = "people"
     if exposure := facts.get("exposure"):
@@ -95,7 +98,7 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         read_as = f" (read as {exposure['read_as']})" if "read_as" in exposure else ""
         noun = "counts" if unit == "expected" else unit
         read_as += f" (column {exposure['column']})" if "column" in exposure else ""
-        lines.append((exposure["kind"], f"{exposure['total']:,.0f} {noun} in the polygons{read_as}"))
+        lines.append((exposure["kind"], f"{count(exposure['total'])} {noun} in the polygons{read_as}"))
     for name, response in facts.get("responses", {}).items():
         text = f"{_bounds(response, 'total')} in all"
         if "left_out" in response:
@@ -105,12 +108,13 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         if "per_1000" in response:
             text += f"; {_bounds(response, 'per_1000')} per 1000 {response.get('per_1000_of', unit)}"
         if "per_1000_least" in response:
-            low, high = amount(response["per_1000_least"]), amount(response["per_1000_most"])
-            text += f", from {low} to {high}"
+            low, high = response["per_1000_least"], response["per_1000_most"]
+            text += f", from {span(low, high, rate)}"
         if "relative_risk" in response:
             text += f"; {_bounds(response, 'relative_risk')} times what was expected"
         if "relative_risk_least" in response:
-            text += f", from {response['relative_risk_least']:.3g} to {response['relative_risk_most']:.3g}"
+            low, high = response["relative_risk_least"], response["relative_risk_most"]
+            text += f", from {span(low, high, rate)}"
         for state in ("missing", "suppressed"):
             text += f"; {state} in {number(response[state], 'polygon', 'polygons')}" if state in response else ""
         lines.append((name, text))
@@ -128,14 +132,14 @@ def fact_lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _points(points: Mapping[str, Any]) -> str:
     """Facts about points, in words."""
-    text = f"{points['number']:,} of {points['file']} in {number(points['cells'], 'cell', 'cells')}"
-    text += f", {points['in_polygons']:,} of them in polygons"
-    text += f" ({points['left_out']:,} left out)" if points["left_out"] else ""
-    text += f"; {points['found']['sum']:,.10g} {points['found']['name']}"
+    text = f"{count(points['number'])} of {points['file']} in {number(points['cells'], 'cell', 'cells')}"
+    text += f", {count(points['in_polygons'])} of them in polygons"
+    text += f" ({count(points['left_out'])} left out)" if points["left_out"] else ""
+    text += f"; {count(points['found']['sum'])} {points['found']['name']}"
     if "size" not in points:
         return text
     size = points["size"]
-    return f"{text} of {size['sum']:,.10g} {size['name']} ({percent(points['found']['sum'], size['sum'])})"
+    return f"{text} of {count(size['sum'])} {size['name']} ({percent(points['found']['sum'], size['sum'])})"
 
 
 def _bounds(facts: Mapping[str, Any], name: str) -> str:
@@ -150,10 +154,10 @@ def _place(raster: Mapping[str, Any]) -> str:
         return "on the grid"
     crs = "another CRS" if raster["crs"] == "'unknown'" else raster["crs"]
     moved = f"reprojected from {crs} and " if raster["reprojected"] else ""
-    times = f"{raster['times_as_coarse']:.2g} times as long as the grid's"
+    times = f"{ratio(raster['times_as_coarse'])} times as long as the grid's"
     return f"{moved}{HOW[raster['aligned_by']]} from cells of {_cell(raster['cell'])}, {times}"
 
 
 def _cell(sides: Sequence[float]) -> str:
     """Size of a cell."""
-    return " x ".join(f"{side:,.0f}" if side >= 1000 else f"{side:.4g}" for side in sides)
+    return " x ".join(map(side, sides))

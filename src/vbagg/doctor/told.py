@@ -14,6 +14,7 @@ from vbagg.geo.files import some
 from vbagg.geo.layout import SD_FILE
 from vbagg.geo.people_errors import PopulationSd, flaw_of
 from vbagg.likelihoods import get_likelihood
+from vbagg.numerals import ratio
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Data, Model
@@ -54,7 +55,7 @@ def check_told(laid: Overlaid, doubt: PopulationSd, found: Gathered) -> None:
     if inhabited.any() and np.median(errors.relative[inhabited]) < TINY:
         usual = 100 * np.median(errors.relative[inhabited])
         text = (
-            f"{file}: standard deviations are {usual:.2g}% of the people in a usual polygon, which changes next to "
+            f"{file}: standard deviations are {ratio(usual)}% of the people in a usual polygon, which changes next to "
             "nothing. Give them as people in each cell, not relative to these"
         )
         text += ", or let errors go together: `--population-errors shared`." if errors.errors != "shared" else "."

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vbagg.bags import Bags
 from vbagg.doctor.findings import Gathered, Level
 from vbagg.doctor.overlaid import Overlaid
-from vbagg.doctor.words import amount, number
+from vbagg.doctor.words import number
 from vbagg.geo.exposure import WEIGHED
 from vbagg.geo.files import some
 from vbagg.geo.grid import Floats
@@ -20,6 +20,7 @@ from vbagg.geo.observed_totals import FEWEST, Totals
 from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.censored import censored
 from vbagg.models.notes import claim_of_exactness
+from vbagg.numerals import count, given, rate, ratio
 
 if TYPE_CHECKING:
     from vbagg.workflow.settings import Model
@@ -92,9 +93,7 @@ class Response:
 
     def named(self, which: NDArray[np.intp]) -> str:
         """The first few of these polygons with their totals."""
-        shown = [
-            f"{self.labels[i]!r} ({amount(self.y[i])} {self.name}, {amount(self.per[i])} {self.unit})" for i in which
-        ]
+        shown = [f"{self.labels[i]!r} ({count(self.y[i])} {self.name}, {rate(self.per[i])} {self.unit})" for i in which]
         return some(shown, quote=False)
 
 
@@ -197,7 +196,7 @@ def _check_whole(laid: Overlaid, name: str, totals: Floats, model: Model | None,
         large, size = np.nanmedian(totals) >= ENOUGH, np.isfinite(totals).sum()
         text = (
             f"{laid.polygons.file_of(name)}: counts are whole numbers, but {broken.size:,} of {size:,} values "
-            f"of {name} are not (first: {totals[broken[0]]:.10g} for {laid.labels[broken[0]]!r}). "
+            f"of {name} are not (first: {given(totals[broken[0]])} for {laid.labels[broken[0]]!r}). "
         )
         text += "As they are large, this does no harm." if large else "Check where they come from; round them."
         where = f"{laid.polygons.file_of(name)}, column {name}"
@@ -266,7 +265,7 @@ def _check_far(response: Response, found: Gathered) -> None:
     if rates.size >= ENOUGH and spread > 0 and far.size:
         text = (
             f"the rate of {response.name} is far from that elsewhere in {number(far, 'polygon', 'polygons')}, by up to "
-            f"{amount(np.abs(off[far]).max() / spread)} robust standard deviations: {response.named(far)}. Check the "
+            f"{rate(np.abs(off[far]).max() / spread)} robust standard deviations: {response.named(far)}. Check the "
             f"total and the {response.unit} there."
         )
         response.say(found, "outlier", text, far)
@@ -283,7 +282,7 @@ def _check_outliers(response: Response, found: Gathered) -> None:
         which = np.flatnonzero(side)
         if which.size:
             times = y[which] / base[which] / usual
-            far = f"up to {amount(times.max())} times" if word == "higher" else f"down to {times.min():.2g} of"
+            far = f"up to {rate(times.max())} times" if word == "higher" else f"down to {ratio(times.min())} of"
             text = (
                 f"the rate of {name} is far {word} than elsewhere in {number(which, 'polygon', 'polygons')}, {far} the "
                 f"usual rate: {response.named(which)}. Check the total and the {response.unit} there."

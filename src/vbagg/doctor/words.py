@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vbagg import numerals
 from vbagg.geo.bounds import Interval
 from vbagg.geo.files import percent, some
 from vbagg.geo.polygons import Polygons
@@ -19,7 +19,7 @@ THREE = 3
 def number(things: Sized | int, one: str, several: str) -> str:
     """A number with its noun, and verb."""
     n = things if isinstance(things, int) else len(things)
-    return f"{n:,} {one if n == 1 else several}"
+    return f"{numerals.count(n)} {one if n == 1 else several}"
 
 
 def most(labels: NDArray[Any], shares: NDArray[np.float64], among: NDArray[np.intp]) -> str:
@@ -33,17 +33,9 @@ def plain_labels(polygons: Polygons) -> NDArray[np.object_]:
     return np.array([*polygons.labels.tolist(), None], dtype=object)[:-1]
 
 
-def amount(value: float) -> str:
-    """A number with as many digits as are of use."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def between(bounds: Interval, say: Callable[[float], str] = amount) -> str:
+def between(bounds: Interval, write: numerals.Write = numerals.rate) -> str:
     """A number, or the numbers between which it is."""
-    low, high = bounds
-    if math.isinf(high):
-        return f"at least {say(low)}"
-    return say(low) if say(low) == say(high) else f"between {say(low)} and {say(high)}"
+    return numerals.between(*bounds, write)
 
 
 def held(polygons: Polygons, responses: Sequence[str], which: NDArray[Any]) -> str:

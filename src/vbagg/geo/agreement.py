@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vbagg.errors import did_you_mean
 from vbagg.geo import target
+from vbagg.geo.described import Described
 from vbagg.geo.grid import Floats, Grid
 from vbagg.geo.observed_totals import read_observed
 from vbagg.geo.points import AboutPoints
@@ -67,6 +68,13 @@ class AboutTold(_Strict):
     sd: str | None = None
 
 
+class AboutLayer(_Strict):
+    """Title and units of a covariate."""
+
+    title: str = ""
+    units: str = ""
+
+
 class Document(_Strict):
     """What `prepared.json` says."""
 
@@ -80,6 +88,14 @@ class Document(_Strict):
     notes: tuple[str, ...]
     polygons: AboutPolygons
     points: AboutPoints | None = None
+    described: dict[str, AboutLayer] = {}
+
+    def described_layers(self) -> dict[str, Described]:
+        """Titles and units, of covariates that are there."""
+        for name in self.described:
+            if name not in self.covariates:
+                raise ValueError(f"only covariates can be described; {name!r} is none")
+        return {name: Described.of(one.title, one.units) for name, one in self.described.items()}
 
 
 def read_document(path: Path) -> Document:

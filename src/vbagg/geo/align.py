@@ -17,6 +17,7 @@ from vbagg.geo.grid import Bounds, Floats, Grid, is_geographic, same_crs, transf
 from vbagg.geo.longitudes import near
 from vbagg.geo.rasters import Layer
 from vbagg.geo.spread import coarsen, positions_in, spread
+from vbagg.numerals import side
 
 Planes = NDArray[np.float32]
 
@@ -53,7 +54,7 @@ class Alignment:
         """What is done, in a sentence, if the layer is not on the grid already."""
         if self.how == "copy":
             return None
-        own, target = (" x ".join(f"{side:.4g}" for side in grid.resolution) for grid in (self.layer.grid, self.grid))
+        own, target = (" x ".join(side(length) for length in grid.resolution) for grid in (self.layer.grid, self.grid))
         return f"{self.layer.file}: aligned to the target grid by {self.how} (cells of {own} to cells of {target})."
 
     def read(self, rows: slice) -> Planes:

@@ -23,6 +23,7 @@ from vbagg.geo.responses import number_of
 from vbagg.geo.runs import laid_out, starts_of
 from vbagg.geo.table_lines import is_missing
 from vbagg.geo.tables import Needed, Table, read_table
+from vbagg.numerals import coordinate, rate
 
 COLUMNS = ("area", "facility", "share")
 ROUNDING = 0.01
@@ -265,7 +266,7 @@ def _require_sums(
         remedy = "Divide them by their sum, or leave out rows of another period."
         raise ValueError(
             f"{table.path}: the shares of an area must add up to at most 1; those of {labels[first]!r} "
-            f"({some(where, quote=False)}) add up to {sums[first]:.6g}{more}. {remedy}"
+            f"({some(where, quote=False)}) add up to {coordinate(sums[first])}{more}. {remedy}"
         )
     rounded = np.flatnonzero(sums > 1 + EXACT)
     if not rounded.size:
@@ -273,7 +274,7 @@ def _require_sums(
     names = some(labels[rounded].tolist())
     return [
         f"{table.file}: the shares of {plural(rounded.size, 'area')} ({names}) add up to as much as "
-        f"{sums[rounded].max():.4g} and were divided by their sum."
+        f"{rate(sums[rounded].max())} and were divided by their sum."
     ]
 
 

@@ -12,6 +12,7 @@ from vbagg.geo.grid import Floats
 from vbagg.geo.people_errors import INDEPENDENT, PeopleErrors, PopulationSd
 from vbagg.geo.polygons import Polygons, free_name
 from vbagg.geo.told import RELATIVE_SD, Told
+from vbagg.numerals import rate
 
 if TYPE_CHECKING:
     from vbagg.geo.prepared import Prepared
@@ -66,8 +67,8 @@ def completeness_note(polygons: Polygons, column: str) -> str:
     """What is taken to be reported."""
     low, high = ends(polygons.frame[column].to_numpy())
     return (
-        f"{polygons.file_of(column)}: totals are taken for the share {column!r} of what occurred ({low:.3g} to "
-        f"{high:.3g}); rates, and fitted totals, are those of all that occurred."
+        f"{polygons.file_of(column)}: totals are taken for the share {column!r} of what occurred ({rate(low)} to "
+        f"{rate(high)}); rates, and fitted totals, are those of all that occurred."
     )
 
 
@@ -109,5 +110,5 @@ def ends(values: Floats) -> tuple[float, float]:
 
 
 def _off(low: float, high: float) -> str:
-    span = f"{100 * low:.3g}%" if low == high else f"{100 * low:.3g}% to {100 * high:.3g}%"
+    span = f"{rate(100 * low)}%" if low == high else f"{rate(100 * low)}% to {rate(100 * high)}%"
     return f"the people of a polygon are taken to be off by {span} (a standard deviation)"

@@ -16,6 +16,9 @@ from vbagg.geo.files import as_reason, inside_zip, require_file
 from vbagg.geo.grid import Grid
 
 IN_ARCHIVES = (".tif", ".tiff", ".img", ".asc", ".bil")
+UNITS = ("units", "UNITS", "GRIB_UNIT")
+TITLES = ("long_name", "LONG_NAME", "TITLE", "DESCRIPTION", "GRIB_COMMENT")
+"""Tags of files, and of bands, in which programs say these."""
 TILE_MEMORY = 256 << 20  # bytes
 _kept: ContextVar[dict[str, Any] | None] = ContextVar("_kept", default=None)
 
@@ -34,6 +37,7 @@ class Band:
     scale: float
     offset: float
     has_mask: bool
+    title: str = ""
     notes: tuple[str, ...] = ()
 
     def read(self, rows: slice, columns: slice) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
@@ -63,7 +67,7 @@ def bands_of(path: str) -> list[Band]:
             raise ValueError(f"{path} must be georeferenced; it has no geotransform. Georeference it first.")
         if any(dtype.startswith("complex") for dtype in dataset.dtypes):
             raise ValueError(f"{path} must hold real numbers; it holds complex ones. Write their sizes to a file.")
-        grid = Grid.of(dataset)
+        grid, of_all = Grid.of(dataset), dataset.tags() if dataset.count == 1 else {}
         parts = zip(
             *(dataset.indexes, dataset.descriptions, dataset.dtypes, dataset.units, dataset.nodatavals),
             *(dataset.scales, dataset.offsets, dataset.mask_flag_enums, dataset.colorinterp),
@@ -76,10 +80,11 @@ def bands_of(path: str) -> list[Band]:
                 label=_label(description, dataset.tags(band)),
                 grid=grid,
                 dtype=dtype,
-                units=units or "",
+                units=units or _tag(dataset.tags(band), UNITS) or _tag(of_all, UNITS),
                 nodata=() if nodata is None else (float(nodata),),
                 scale=float(scale),
                 offset=float(offset),
+                title=_tag(dataset.tags(band), TITLES) or _tag(of_all, TITLES) or description or "",
                 has_mask=not {MaskFlags.all_valid, MaskFlags.nodata} & set(flags),
             )
             for band, description, dtype, units, nodata, scale, offset, flags, colour in parts
@@ -140,3 +145,8 @@ def _open(path: str) -> Any:
 
 def _label(description: str | None, tags: dict[str, str]) -> str:
     return description or tags.get("DESCRIPTION") or tags.get("long_name") or ""
+
+
+def _tag(tags: dict[str, str], names: tuple[str, ...]) -> str:
+    """The first of these tags that says anything."""
+    return next((tags[name] for name in names if tags.get(name)), "")

@@ -20,6 +20,7 @@ from vbagg.geo.overlay import Overlay
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
 from vbagg.geo.trained import Trained
+from vbagg.numerals import rate
 
 Floats = NDArray[np.float64]
 CELLS_PER_BAND = 1 << 18
@@ -215,7 +216,7 @@ def suspicions(prepared: Prepared, trained: Trained) -> list[str]:
         away = max(low - middle, middle - high)
         if np.mean((values < low) | (values > high)) > OUTSIDE and away > OTHER_UNITS * (high - low):
             found.append(
-                f"{name}: new values are about {middle:.4g}, those of the training data {low:.4g} to {high:.4g}. "
+                f"{name}: new values are about {rate(middle)}, those of the training data {rate(low)} to {rate(high)}. "
                 "Are they in other units?"
             )
     return found

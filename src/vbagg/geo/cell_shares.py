@@ -17,6 +17,7 @@ from vbagg.geo.longitudes import near
 from vbagg.geo.overlay import SPECK
 from vbagg.geo.runs import laid_out
 from vbagg.geo.travel import Minutes
+from vbagg.numerals import coordinate
 
 ROUNDING = 1e-6
 """By how much shares of a cell may add up to more than 1."""
@@ -58,7 +59,7 @@ class CellShares:
             own = self.share[self.starts[at] : self.starts[at + 1]].tolist()
             raise ValueError(
                 f"Shares of a cell must not be negative, nor add up to more than 1; those of the cell in row {row}, "
-                f"column {column} are {some(own)}, {sums[at]:.6g} in all. Divide them by their sum."
+                f"column {column} are {some(own)}, {coordinate(sums[at])} in all. Divide them by their sum."
             )
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbagg import __version__
+from vbagg import __version__, numerals
 from vbagg.geo.cog import Description
 from vbagg.geo.units import Units, likelihood_of, link_of
 
@@ -114,16 +114,16 @@ class Contents:
             quantile = self.levels[name]
             is_end = name in list(self.levels)[:2]
             return (
-                f"posterior quantile {quantile:.6g} of the rate",
+                f"posterior quantile {numerals.given(quantile)} of the rate",
                 rate,
                 {"quantile": quantile} | (level if is_end else {}),
             )
         return {
             "rate_mean": ("posterior mean of the rate", rate, {}),
             "rate_sd": ("posterior standard deviation of the rate", rate, {}),
-            "rate_interval_width": (f"width of the {100 * self.level:g}% interval of the rate", rate, level),
+            "rate_interval_width": (f"width of the {numerals.level(self.level)} interval of the rate", rate, level),
             "exceedance": (
-                f"probability that the rate is above {self.threshold} {rate}",
+                f"probability that the rate is above {numerals.given(self.threshold or 0.0)} {rate}",
                 "probability",
                 {"threshold": self.threshold or 0.0},
             ),

@@ -1,4 +1,7 @@
-"""Pictures of how far a model can be trusted, and of what its rates depend on."""
+"""Pictures of how far a model can be trusted, and of what its rates depend on.
+
+Each has one panel, of a size that can be read on a phone.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vbagg.drawing import new_figure, panel_layout, save
+from vbagg.drawing import FINE, literal, new_figure, save
 from vbagg.geo.relevance import weighted_quantile
+from vbagg.geo.zero_log import ZeroLog
+from vbagg.numerals import count, tick
+from vbagg.numerals import level as in_percent
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from vbagg.geo.prepared import Prepared
 
@@ -22,6 +29,10 @@ Floats = NDArray[np.float64]
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.45"
 """Okabe and Ito's colours, which the colour-blind can tell apart."""
 CHANCE = "range of chance (95%)"
+ROUND = (1, 2, 5, 10)
+"""Steps of marks."""
+FLARE = 3.0
+"""How many times the largest rate of a curve its band may rise above before it is cut off."""
 
 
 def plot_observed_predicted(
@@ -37,6 +48,8 @@ def plot_observed_predicted(
     left_out: Mapping[str, int] | None = None,
 ) -> Path:
     """Observed against predicted rates of polygons with predictive intervals, on logarithmic axes if none is negative.
+
+    Zero has a place of its own on these, behind a break.
 
     Parameters
     ----------
@@ -57,74 +70,107 @@ def plot_observed_predicted(
     known = np.isfinite(y) & np.isfinite(mean)
     y, mean, low, high = y[known], mean[known], low[known], high[known]
     inside = (low <= y) & (y <= high)
-    linear, positive = bool((y < 0).any()), np.concatenate([y[y > 0], mean[mean > 0]])
-    floor = -np.inf if linear else positive.min() / 2 if positive.size else 0.5
-    figure = new_figure(6.4, 5.8)
-    axes = figure.subplots()
+    figure, axes = _one_panel(5.0, 5.0)
+    is_linear = bool((y < 0).any())
+    place = (lambda at: at, lambda at: at) if is_linear else _log_places(axes, y, mean, low, high)
     for own, colour, label in ((inside, BLUE, "inside"), (~inside, ORANGE, "outside")):
         if own.any():
-            at = np.maximum(mean[own], floor)
-            ends = np.maximum([low[own], high[own]], floor)
-            axes.vlines(np.maximum(y[own], floor), *ends, color=colour, linewidth=0.9, alpha=0.45)
-            text = f"{label} its {100 * level:g}% interval: {own.sum()} of {len(own)}"
-            axes.scatter(np.maximum(y[own], floor), at, s=22, color=colour, linewidths=0, zorder=3, label=text)
-    zeros = int(np.sum(y <= 0))
-    if zeros and not linear:
-        axes.plot([], [], " ", label=f"observed rate of 0, drawn at {floor:.2g}: {zeros}")
-    for state, count in (left_out or {}).items():
-        axes.plot([], [], " ", label=f"observed total {state}, not drawn: {count}")
-    if linear:
+            at = place[0](y[own])
+            axes.vlines(at, place[1](low[own]), place[1](high[own]), color=colour, linewidth=0.9, alpha=0.45)
+            text = f"{label} its {in_percent(level)} interval: {count(own.sum())} of {count(len(own))}"
+            axes.scatter(at, place[1](mean[own]), s=18, color=colour, linewidths=0, zorder=3, label=text)
+    if is_linear:
         axes.axline((0.0, 0.0), slope=1.0, color=GREY, linewidth=1.2, label="equal", zorder=1)
-    else:
-        ends = np.array([floor, max(positive.max(initial=1.0), floor * 2)])
-        axes.plot(ends * [0.8, 1.25], ends * [0.8, 1.25], color=GREY, linewidth=1.2, label="equal", zorder=1)
-        axes.set(xscale="log", yscale="log", xlim=ends * [0.75, 1.35], ylim=ends * [0.5, 2.0])
-    axes.set(xlabel=f"observed ({units})", ylabel=f"predicted ({units})", title=title)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    axes.legend(frameon=False, loc="upper left")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda value, _: tick(value))
+    elif not (y > 0).all():
+        axes.plot([], [], " ", label=f"observed rate of 0: {count(int(np.sum(y <= 0)))}")
+    for state, number in (left_out or {}).items():
+        axes.plot([], [], " ", label=f"observed total {state}, not drawn: {count(number)}")
+    axes.set(xlabel=literal(f"observed ({units})"), ylabel=literal(f"predicted ({units})"), title=title)
+    entries = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda entry: "interval" not in entry[1])
+    figure.legend(*zip(*entries, strict=True), frameon=False, loc="outside lower left", handlelength=1.2)
     _plain(axes)
     return save(figure, path)
 
 
-def plot_calibration(validation: Any, path: Path | str, *, what: str = "polygons") -> Path:
-    """Coverage of intervals at all levels, and the histogram of the probability integral transform.
+def _log_places(axes: Axes, y: Floats, mean: Floats, low: Floats, high: Floats) -> tuple[Any, Any]:
+    """Dress both axes; how numbers become places along them. Arrows stand where intervals go on beyond the frame."""
+    across, up = ZeroLog.of(y), ZeroLog.of(np.concatenate([y, mean]), np.concatenate([low, high]))
+    across.dress(axes, "x")
+    up.dress(axes, "y")
+    ends = np.array([max(across.low, up.low), min(across.high, up.high)])
+    axes.plot(ends, ends, color=GREY, linewidth=1.2, label="equal", zorder=1)
+    for cut, edge, marker, where in (
+        (up.beyond(low)[0], up.low, "v", "below"),
+        (up.beyond(high)[1], up.high, "^", "above"),
+    ):
+        if cut.any():
+            text, edges = f"interval goes on {where}", np.full(int(cut.sum()), edge)
+            axes.scatter(across.place(y[cut]), edges, s=14, color=GREY, marker=marker, label=text, zorder=2)
+    return across.place, up.place
+
+
+def plot_coverage(validation: Any, path: Path | str, *, what: str = "polygons") -> Path:
+    """Share of unseen bags inside their intervals, at all levels.
 
     Parameters
     ----------
     validation
-        A `vbagg.validate.Validation`: anything with its tables `reliability()` and `pit_histogram()`.
+        A `vbagg.validate.Validation`: anything with its table `reliability()`.
     path
         Where to write.
     what
         What is predicted, in the plural.
     """
-    curve, bars = validation.reliability(), validation.pit_histogram()
-    figure = new_figure(10.4, 4.6)
-    left, right = figure.subplots(1, 2)
+    curve = validation.reliability()
+    figure, axes = _one_panel(4.6, 4.6)
     level = 100 * curve["level"].to_numpy()
-    left.fill_between(level, 100 * curve["low"], 100 * curve["high"], color="0.85", label=CHANCE)
-    left.plot([0, 100], [0, 100], color=GREY, linewidth=1.2, label="ideal")
-    left.plot(level, 100 * curve["coverage"], color=BLUE, marker="o", markersize=4, label="model")
-    left.set(xlabel="level of the interval (%)", ylabel=f"unseen {what} inside it (%)", xlim=(0, 100), ylim=(0, 100))
-    left.set(title="Coverage of intervals", aspect="equal")
-    left.legend(frameon=False, loc="upper left")
-    width = (bars["right"] - bars["left"]).to_numpy()
-    low, high = (100 * float(bars[name].iloc[0]) for name in ("low", "high"))
-    right.axhspan(low, high, color="0.85", label=CHANCE)
-    right.bar(bars["left"], 100 * bars["share"], width, align="edge", color=BLUE, alpha=0.75, edgecolor="white")
-    right.axhline(100 * float(bars["expected"].iloc[0]), color="black", linewidth=1.2, label="ideal")
-    for end in (low, high):
-        right.axhline(end, color="black", linewidth=0.9, linestyle=":")
-    right.set(xlabel="where the observed value fell in its predicted distribution\n(0: lowest, 1: highest)")
-    right.set(ylabel=f"unseen {what} (%)", xlim=(0, 1), title="Probability integral transform")
-    right.set_ylim(0, 1.2 * max(high, 100 * float(bars["share"].max())))
-    right.legend(frameon=False, loc="upper right", ncols=2)
-    _plain(left, right)
+    axes.fill_between(level, 100 * curve["low"], 100 * curve["high"], color="0.85", label=CHANCE)
+    axes.plot([0, 100], [0, 100], color=GREY, linewidth=1.2, label="ideal")
+    axes.plot(level, 100 * curve["coverage"], color=BLUE, marker="o", markersize=4, label="model")
+    axes.set(xlabel="level of the interval (%)", ylabel=f"unseen {what} inside it (%)", xlim=(0, 100), ylim=(0, 100))
+    axes.set(title="Coverage of intervals", aspect="equal")
+    axes.legend(frameon=False, loc="upper left")
+    _plain(axes)
     return save(figure, path)
 
 
-def plot_relevance(table: pd.DataFrame, path: Path | str, *, scale: str = "log rate") -> Path:
+def plot_pit(validation: Any, path: Path | str, *, what: str = "polygons") -> Path:
+    """Histogram of the probability integral transform: where observed values fell in what was predicted for them.
+
+    Parameters
+    ----------
+    validation
+        A `vbagg.validate.Validation`: anything with its table `pit_histogram()`.
+    path
+        Where to write.
+    what
+        What is predicted, in the plural.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    bars = validation.pit_histogram()
+    figure, axes = _one_panel(4.6, 4.6)
+    width = (bars["right"] - bars["left"]).to_numpy()
+    low, high = (100 * float(bars[name].iloc[0]) for name in ("low", "high"))
+    axes.axhspan(low, high, color="0.85", label=CHANCE)
+    axes.bar(bars["left"], 100 * bars["share"], width, align="edge", color=BLUE, alpha=0.75, edgecolor="white")
+    axes.axhline(100 * float(bars["expected"].iloc[0]), color="black", linewidth=1.2, label="ideal")
+    for end in (low, high):
+        axes.axhline(end, color="black", linewidth=0.9, linestyle=":")
+    axes.set(xlabel="place of the observed value in its prediction\n(0: lowest, 1: highest)")
+    axes.set(ylabel=f"unseen {what} (%)", xlim=(0, 1), title="Where observed values fell")
+    axes.set_ylim(0, 1.25 * max(high, 100 * float(bars["share"].max())))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=ROUND))
+    axes.legend(frameon=False, loc="upper right", ncols=2)
+    _plain(axes)
+    return save(figure, path)
+
+
+def plot_relevance(
+    table: pd.DataFrame, path: Path | str, *, scale: str = "log rate", labels: Mapping[str, str] | None = None
+) -> Path:
     """Relevance of covariates, as `vbagg.geo.relevance.relevance` gives it.
 
     Parameters
@@ -135,72 +181,80 @@ def plot_relevance(table: pd.DataFrame, path: Path | str, *, scale: str = "log r
         Where to write.
     scale
         What varies: the rate on the scale of the link.
+    labels
+        What covariates are called, by name.
     """
     table = table.iloc[::-1]
     place = np.arange(len(table))
     share, low, high = (100 * table[name].to_numpy() for name in ("share", "lower", "upper"))
-    figure = new_figure(7.2, 1.7 + 0.42 * len(table))
-    axes = figure.subplots()
+    texts = [_folded((labels or {}).get(name, name)) for name in table.index]
+    figure, axes = _one_panel(5.4, 1.5 + sum(0.24 + 0.17 * (1 + text.count("\n")) for text in texts))
     axes.barh(place, share, height=0.62, color=BLUE, alpha=0.75)
     axes.hlines(place, low, high, color="black", linewidth=1.4)
-    axes.set_yticks(place, list(table.index))
-    axes.set(xlabel=f"share of the variance of the {scale} that goes through it (%)", title="Relevance of covariates")
+    axes.set_yticks(place, [literal(text) for text in texts])
+    axes.set(xlabel=f"share of the variance of the {scale}\nthat goes through it (%)", title="Relevance of covariates")
     axes.set_xlim(left=0)
     _plain(axes, grid="x")
-    note = "bar: median, line: 90% interval of posterior draws; shares need not add up to 100%"
-    figure.supxlabel(note, fontsize=8, color="0.35")
     return save(figure, path)
 
 
-def plot_partial_dependence(
-    curves: Mapping[str, pd.DataFrame],
+def plot_dependence(
+    curve: pd.DataFrame,
+    name: str,
     prepared: Prepared,
     path: Path | str,
     *,
     units: str,
-    level: float = 0.95,
-    covariate_units: Mapping[str, str] | None = None,
-    columns: int = 3,
+    top: float | None = None,
 ) -> Path:
-    """Mean rate as a function of each covariate with bands, above the covariate's distribution.
+    """Mean rate as a function of a covariate with its band, above the covariate's distribution.
 
     Parameters
     ----------
-    curves
-        What `vbagg.geo.relevance.partial_dependence` gave, by covariate.
+    curve
+        What `vbagg.geo.relevance.partial_dependence` gave.
+    name
+        The covariate.
     prepared
-        Pixels, whose weighted values make the histograms.
+        Pixels, whose weighted values make the histogram, and what the covariate's file says of it.
     path
         Where to write.
     units
         Units of rates.
-    level
-        Level of the bands.
-    covariate_units
-        Units of covariates by name, where known.
-    columns
-        Largest number of panels in a row.
+    top
+        Largest rate of the axis, to share it with other covariates; `highest_rate` of the curve by default.
     """
-    down, across = panel_layout(len(curves), columns)
-    figure = new_figure(0.6 + 3.5 * across, 0.5 + 3.0 * down)
-    grid = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
-    weight = prepared.pixels["weight"].to_numpy(dtype=np.float64)
-    for axes, (name, curve) in zip(grid, curves.items(), strict=False):
-        axes.fill_between(curve["value"], curve["lower"], curve["upper"], color=BLUE, alpha=0.25, linewidth=0)
-        axes.plot(curve["value"], curve["rate"], color=BLUE, linewidth=2)
-        unit = (covariate_units or {}).get(name, "")
-        axes.set(xlabel=f"{name} ({unit})" if unit else name)
-        _histogram(axes, prepared.pixels[name].to_numpy(dtype=np.float64), weight)
-    tops = np.transpose([(curve["upper"].max(), 3 * curve["rate"].max()) for curve in curves.values()]).max(axis=1)
-    grid[0].set_ylim(0, 1.05 * tops.min())  # a band that flares up shall not flatten the curves
-    for axes in grid[::across]:
-        axes.set_ylabel(f"mean rate\n({units})")
-    for axes in grid[len(curves) :]:
-        axes.axis("off")
-    _plain(*grid[: len(curves)])
-    note = f"median and {100 * level:g}% band of posterior draws; grey: distribution of the {prepared.exposure}"
-    figure.supxlabel(note, fontsize=8, color="0.35")
+    from matplotlib.ticker import MaxNLocator
+
+    figure, axes = _one_panel(3.8, 3.3)
+    axes.fill_between(curve["value"], curve["lower"], curve["upper"], color=BLUE, alpha=0.25, linewidth=0)
+    axes.plot(curve["value"], curve["rate"], color=BLUE, linewidth=2)
+    _histogram(axes, prepared.pixels[name].to_numpy(dtype=np.float64), prepared.pixels["weight"].to_numpy(np.float64))
+    axes.set_ylim(0, highest_rate({name: curve}) if top is None else top)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: tick(value))
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
+    axes.set(xlabel=literal(_folded(prepared.label(name))), ylabel=literal(_folded(f"mean rate\n({units})")))
+    _plain(axes)
     return save(figure, path)
+
+
+def highest_rate(curves: Mapping[str, pd.DataFrame]) -> float:
+    """Where the axis of all curves ends: a band that flares up shall not flatten them."""
+    tops = [(curve["upper"].max(), FLARE * curve["rate"].max()) for curve in curves.values()]
+    return 1.05 * float(np.max(tops, axis=0).min())
+
+
+def _one_panel(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = new_figure(width, height, dots=FINE)
+    return figure, figure.subplots()
+
+
+def _folded(text: str, width: int = 38) -> str:
+    """A text in lines of no more than so many letters."""
+    from textwrap import wrap
+
+    return "\n".join(line for part in text.split("\n") for line in wrap(part, width))
 
 
 def _histogram(axes: Axes, values: Floats, weight: Floats) -> None:
@@ -213,8 +267,8 @@ def _histogram(axes: Axes, values: Floats, weight: Floats) -> None:
     foot.spines[["top", "right"]].set_visible(False)
 
 
-def _plain(*panels: Axes, grid: str = "both") -> None:
-    for axes in panels:
-        axes.grid(axis=grid, color="0.9", linewidth=0.8)  # type: ignore[arg-type]
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
+def _plain(axes: Axes, grid: str = "both") -> None:
+    axes.grid(axis=grid, color="0.9", linewidth=0.8)  # type: ignore[arg-type]
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.title.set_fontsize(11)

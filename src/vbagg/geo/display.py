@@ -78,7 +78,7 @@ def burnt(table: gpd.GeoDataFrame, column: str, frame: Frame) -> NDArray[np.floa
     """A column of polygons on the frame."""
     from rasterio.features import rasterize
 
-    there = _in_degrees(table, frame)
+    there = in_degrees(table, frame)
     known = there[column].notna() & ~there.geometry.is_empty
     pairs = list(zip(there.geometry[known], there[column][known].astype(float), strict=True))
     empty = np.full(frame.shape, np.nan, np.float32)
@@ -89,7 +89,7 @@ def burnt(table: gpd.GeoDataFrame, column: str, frame: Frame) -> NDArray[np.floa
 
 def outlines(table: gpd.GeoDataFrame, frame: Frame) -> Mapping[str, Any]:
     """Polygons as GeoJSON in degrees, simplified to half a cell, borders kept shared."""
-    there = _in_degrees(table[["geometry"]], frame)
+    there = in_degrees(table[["geometry"]], frame)
     cell = (frame.bounds[2] - frame.bounds[0]) / frame.shape[1]
     shapes = np.asarray(there.geometry.simplify_coverage(cell / 2).array)
     geometries = map(json.loads, shapely.to_geojson(shapes))
@@ -97,7 +97,7 @@ def outlines(table: gpd.GeoDataFrame, frame: Frame) -> Mapping[str, Any]:
     return {"type": "FeatureCollection", "features": features}
 
 
-def _in_degrees(table: gpd.GeoDataFrame, frame: Frame) -> gpd.GeoDataFrame:
+def in_degrees(table: gpd.GeoDataFrame, frame: Frame) -> gpd.GeoDataFrame:
     """Polygons in longitude and latitude, in the frame's range of longitudes."""
     there, turn = table.to_crs(DEGREES), full_turn(DEGREES)
     west = (frame.bounds[0] + frame.bounds[2] - turn) / 2

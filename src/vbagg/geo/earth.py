@@ -7,6 +7,7 @@ from typing import Any
 from pyproj import CRS
 
 from vbagg.geo.grid import Bounds, is_geographic, unit
+from vbagg.numerals import coordinate, count
 
 EARTH = 6_371_000.0
 ALIKE = 0.02
@@ -27,7 +28,7 @@ def require_earth(crs: Any, path: str) -> None:
     radius = crs.ellipsoid.semi_major_metre if crs.ellipsoid else EARTH
     if abs(radius / EARTH - 1) > ALIKE:
         raise ValueError(
-            f"{path} must lie on the Earth; {crs.name!r} is of a body with a radius of {radius / 1000:,.0f} km. "
+            f"{path} must lie on the Earth; {crs.name!r} is of a body with a radius of {count(radius / 1000)} km. "
             "Set the coordinate reference system of its place on Earth."
         )
 
@@ -41,7 +42,7 @@ def require_degrees(bounds: Bounds, crs: str, path: str, spare: float = 0.0) -> 
     high = max(-bottom, top) > quarter * 1.000001 + spare
     if not high and max(-left, right) <= 6 * quarter + spare:
         return
-    got = f"x from {left:.6g} to {right:.6g} and y from {bottom:.6g} to {top:.6g}"
+    got = f"x from {coordinate(left)} to {coordinate(right)} and y from {coordinate(bottom)} to {coordinate(top)}"
     swapped = max(-left, right) <= quarter and max(-bottom, top) <= 4 * quarter
     advice = (
         "x and y look swapped: exchange them, so that x is the longitude."

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from vbagg import numerals
+
 SHOWN = 5  # how many names a message lists
 
 
@@ -94,13 +96,12 @@ def some(values: Sequence[object], quote: bool = True) -> str:
 
 def plural(count: int, noun: str) -> str:
     """A number and what is counted, for messages."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{numerals.count(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def percent(part: float, whole: float) -> str:
     """A share, for messages."""
-    share = part / whole if whole > 0 else 0.0
-    return "less than 0.01%" if 0 < share < 1e-4 else f"{share:.2%}" if 0 < share < 0.1 else f"{share:.0%}"
+    return numerals.share(part / whole if whole > 0 else 0.0)
 
 
 def one_line(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from vbagg.errors import unknown_name
 from vbagg.geo.files import percent
 from vbagg.geo.grid import Floats
 from vbagg.geo.stack import Stack
+from vbagg.numerals import rate
 
 POLICIES = ("nearest", "drop", "median")
 AT_ONCE = 1_000_000  # cells whose nearest neighbour is sought at once
@@ -151,7 +152,7 @@ def plan_filling(
             where = np.concatenate(missing.where)
             values, km = _nearest(stack, group, where)
             patches[group.name] = where, values
-            note += f" Each took the value of the nearest cell that has one, at most {km:.3g} km away."
+            note += f" Each took the value of the nearest cell that has one, at most {rate(km)} km away."
         elif policy == "median":
             constants[group.name] = np.float32(0) if group.categories else _weighted_median(bands, group.columns[0])
             column = group.indicator

@@ -34,6 +34,7 @@ from vbagg.geo.prepared import Prepared
 from vbagg.geo.rasters import Layer, open_layers
 from vbagg.geo.target import MOST_CELLS, target_grid
 from vbagg.geo.workers import places_of
+from vbagg.numerals import coordinate
 
 TILE = 256
 """Cells along a side of the blocks that stand for polygons where all of a grid is mapped."""
@@ -265,8 +266,8 @@ def _target(run: Prepared, shapes: Polygons | None, rasters: list[Layer], grid: 
         if _part_within(bounds_in(chosen, layer.grid.crs), layer.grid.bounds) == 0:
             left, bottom, right, top = chosen.bounds
             raise ValueError(
-                f"{layer.path} must overlap the new ground, x {left:.6g} to {right:.6g} and y {bottom:.6g} to "
-                f"{top:.6g}; it does not. Check its extent and CRS."
+                f"{layer.path} must overlap the new ground, x {coordinate(left)} to {coordinate(right)} and y "
+                f"{coordinate(bottom)} to {coordinate(top)}; it does not. Check its extent and CRS."
             )
     same = chosen.offset_in(own) == (0, 0) and chosen.shape == own.shape
     return own if same else replace(chosen, centre=own.middle)

@@ -11,6 +11,7 @@ from vbagg.geo.exposure import WEIGHED
 from vbagg.geo.files import percent
 from vbagg.geo.grid import Floats
 from vbagg.geo.layout import Band, Layout
+from vbagg.numerals import count
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +46,10 @@ class Leaks:
         """What leaks, in a sentence."""
         unit, whole = WEIGHED[kind], self.people
         return (
-            f"{file}: of {whole:,.0f} {unit}, {self.attending:,.0f} ({percent(self.attending, whole)}) attend a "
-            f"facility; {self.beyond:,.0f} ({percent(self.beyond, whole)}) are where nobody does, and "
-            f"{self.staying:,.0f} ({percent(self.staying, whole)}) attend none where others do. Rates are learnt from "
-            "those who attend."
+            f"{file}: of {count(whole)} {unit}, {count(self.attending)} ({percent(self.attending, whole)}) attend a "
+            f"facility; {count(self.beyond)} ({percent(self.beyond, whole)}) are where nobody does, and "
+            f"{count(self.staying)} ({percent(self.staying, whole)}) attend none where others do. Rates are learnt "
+            "from those who attend."
         )
 
 

@@ -33,6 +33,7 @@ from vbagg.geo.matching import TotalMatching
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
 from vbagg.geo.units import likelihood_of, link_of, units_of
+from vbagg.numerals import count, rate
 from vbagg.progress import Report, reporting
 
 Floats = NDArray[np.float64]
@@ -237,7 +238,7 @@ def _warn_of_misses(polygons: Polygons, observed: Floats, miss: Floats) -> None:
     far = np.flatnonzero(np.abs(miss) > 1e-3 * np.maximum(observed, 1.0))
     if len(far):
         labels = polygons.labels
-        shown = [f"{labels[a]!r} has {observed[a] + miss[a]:.4g} instead of {observed[a]:.4g}" for a in far]
+        shown = [f"{labels[a]!r} has {count(observed[a] + miss[a])} instead of {count(observed[a])}" for a in far]
         warnings.warn(
             f"The totals of {len(far)} polygons cannot be matched by cells that they share with others, or that hold "
             f"nobody: {some(shown, quote=False)}.",
@@ -262,5 +263,5 @@ def _totals_to_match(model: Any, prepared: Prepared, response: str) -> Floats:
 def _require_positive(values: Floats) -> None:
     if np.any(values < 0):
         raise ValueError(
-            f"`match_totals` rescales counts, which must not be negative; got {np.nanmin(values):.4g}. Leave it out."
+            f"`match_totals` rescales counts, which must not be negative; got {rate(np.nanmin(values))}. Leave it out."
         )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vbagg.geo.align import Alignment
 from vbagg.geo.exposure import Exposure
 from vbagg.geo.grid import Floats, Grid
+from vbagg.numerals import rate
 
 PLANE = "population_sd"
 """Name of the layer with standard deviations, or variances where errors are independent."""
@@ -175,8 +176,8 @@ def flaw_of(errors: PeopleErrors, labels: NDArray[Any]) -> tuple[str, list[Any]]
         at = int(above[np.argmax(errors.relative[above])])
         more = f", one of {above.size:,} such polygons" if above.size > 1 else ""
         text = (
-            f"{path} must not exceed the people of a polygon; its standard deviation is {errors.sd[at]:,.6g} for "
-            f"{errors.people[at]:,.6g} people in {labels[at]!r}{more}. Give it in the units of the population raster: "
+            f"{path} must not exceed the people of a polygon; its standard deviation is {rate(errors.sd[at])} for "
+            f"{rate(errors.people[at])} people in {labels[at]!r}{more}. Give it in the units of the population raster: "
             "not as a percentage, nor as a variance."
         )
         return text, labels[above].tolist()

@@ -22,6 +22,7 @@ from vbagg.geo.layout import Band, Layout
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.records import Records
 from vbagg.geo.stack import Planes, Stack
+from vbagg.numerals import coordinate
 
 ROWS_OF_A_GROUP = 1 << 17
 """Of the table, which are read together."""
@@ -67,7 +68,7 @@ def check_exposure(layout: Layout) -> tuple[str, ...]:
         cell, value, polygon = first
         x, y = (float(side) for side in layout.grid.centres(cell))
         raise ValueError(
-            f"{people.path} must not be negative; got {value:g} at ({x:.6g}, {y:.6g}) in polygon "
+            f"{people.path} must not be negative; got {value:g} at ({coordinate(x)}, {coordinate(y)}) in polygon "
             f"{layout.polygons.labels[polygon]!r}, the first of {negative:,} such cells. "
             "Declare its value for missing cells."
         )

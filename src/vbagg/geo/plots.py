@@ -6,7 +6,8 @@ Large rasters are read with decimation, from their overviews, so a picture needs
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from vbagg.drawing import colour_bar, colour_norm, new_figure, save
+from vbagg.colours import ColourScale, Limits, beyond, colour_scale
+from vbagg.drawing import FINE, literal, new_figure, save
 from vbagg.geo.bands import opened
 from vbagg.geo.cog import small_cache
 from vbagg.geo.grid import Bounds, Grid, is_geographic, transformer, unit
@@ -24,6 +26,7 @@ from vbagg.geo.places import DEGREES
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.ratio import RATIO
 from vbagg.geo.units import Units
+from vbagg.numerals import given, tick
 
 if TYPE_CHECKING:
     import geopandas as gpd
@@ -32,14 +35,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-Limits = tuple[float, float]
-LONGEST_SIDE = 1200
+LONGEST_SIDE = 900
 """Cells along the longer side of a picture."""
 TAILS = (0.005, 0.995)
-"""Quantiles at the ends of the colours, so that a few extreme cells do not hide the rest."""
+"""Quantiles of effects and ratios at the ends of their colours."""
 LEAST_FACTOR = 1.05
 """At the ends of the colours of ratios, where these hardly differ from 1."""
 BACKGROUND = "0.86"
+LONGER, BESIDE, EDGE, NARROWEST = 4.4, 1.5, 0.6, 3.4
+"""Inches: the longer side of a map, what title and legend take beside it, its marks, and the least side of a figure."""
 HATCHES = {MISSING: "////", SUPPRESSED: "...."}
 """Of polygons whose totals are not known, by what is known of them."""
 
@@ -56,15 +60,15 @@ class Style:
 
 STYLES = {
     "rate_mean": Style("Predicted rate"),
-    "rate_sd": Style("Uncertainty: standard deviation of the rate", "lapaz"),
-    "rate_interval_width": Style("Uncertainty: width of the interval of the rate", "lapaz"),
-    "exceedance": Style("Probability that the rate is above\n{threshold} {rate_units}", "lajolla", (0.0, 1.0), False),
+    "rate_sd": Style("Uncertainty: standard deviation\nof the rate", "lapaz"),
+    "rate_interval_width": Style("Uncertainty: width of the interval\nof the rate", "lapaz"),
+    "exceedance": Style("Probability that the rate is above\n{threshold} {rate_units}", "lajolla_r", (0.0, 1.0), False),
     "expected_count": Style("Expected count"),
     "expected_count_matched": Style("Expected count, matched to observed totals"),
     "population": Style("Population"),
     "expected": Style("Counts expected by the exposure"),
     "extrapolation": Style("Extrapolation: red lies beyond the training data", "vik", (0.0, 2.0), False),
-    "extrapolation_place": Style("How little is known of the place", "lajolla", (0.0, 1.0), False),
+    "extrapolation_place": Style("How little is known of the place", "lajolla_r", (0.0, 1.0), False),
     RATIO: Style("Rate with survey points, over that without", "vik"),
 }
 
@@ -83,8 +87,7 @@ def plot_input(
     path: Path | str,
     units: Units,
     *,
-    log: bool = False,
-    limits: Limits | None = None,
+    scale: ColourScale | None = None,
     oriented: bool = False,
 ) -> Path:
     """Map of the observed rate of each polygon; those whose totals are missing or suppressed are hatched.
@@ -97,25 +100,23 @@ def plot_input(
         Where to write.
     units
         Units of rates.
-    log
-        Whether colours are logarithmic; rates of 0 have the lowest colour.
-    limits
-        Rates of the first and the last colour, to share them with another map.
+    scale
+        Colours, to share them with another map; those of the rates by default. Rates of 0 have the lowest colour.
     oriented
         Whether coasts, borders and cities are drawn.
     """
     rates = table["observed_rate"].to_numpy(dtype=np.float64)
     left, bottom, right, top = table.total_bounds.tolist()
     figure, axes = _map_figure((left, bottom, right, top), table.crs.to_wkt())
-    scale = _scale(rates, Style("", limits=limits), log)
+    scale = colour_scale(rates) if scale is None else scale
     shapes = table.geometry.simplify(max(right - left, top - bottom) / (2 * LONGEST_SIDE))
     filled = _filled(np.asarray(shapes.array), edgecolor="white", linewidth=0.4)
-    filled.set(array=np.ma.masked_invalid(_shown(rates, scale)), **scale)
+    filled.set(array=np.ma.masked_invalid(_shown(rates, scale)), **scale.style)
     axes.add_collection(filled)
     _hatch(axes, table, np.asarray(shapes.array))
     _orient(axes, table.crs.to_wkt(), oriented)
     axes.set_title("Observed rate")
-    _bar(axes, filled, rates, units.rate, log)
+    _bar(axes, filled, scale, rates, units.rate)
     return save(figure, path)
 
 
@@ -138,20 +139,19 @@ def plot_effects(
     effects = table["effect"].to_numpy(dtype=np.float64)
     left, bottom, right, top = table.total_bounds.tolist()
     figure, axes = _map_figure((left, bottom, right, top), table.crs.to_wkt())
-    limits = effect_limits(effects, difference)
-    scale = _scale(effects, Style("", "vik", limits), log=not difference)
+    scale = colour_scale(effects, "vik", not difference, effect_limits(effects, difference))
     shapes = np.asarray(table.geometry.simplify(max(right - left, top - bottom) / (2 * LONGEST_SIDE)).array)
     filled = _filled(shapes, edgecolor="0.35", linewidth=0.3)
-    filled.set(array=np.ma.masked_invalid(effects), **scale)
+    filled.set(array=np.ma.masked_invalid(_shown(effects, scale)), **scale.style)
     axes.add_collection(filled)
     _hatch(axes, table[np.isnan(effects)], shapes[np.isnan(effects)])
     _orient(axes, table.crs.to_wkt(), oriented)
     odd = table["stands_out"].to_numpy(dtype=bool)
     if odd.any():
         axes.add_collection(_filled(shapes[odd], facecolor="none", edgecolor="black", linewidth=1.8))
-    axes.set_title("Totals against what covariates and neighbours give")
+    axes.set_title("Totals against what covariates\nand neighbours give")
     what = "above what covariates and neighbours give" if difference else "times what covariates and neighbours give"
-    _bar(axes, filled, effects, what, log=not difference)
+    _bar(axes, filled, scale, effects, what)
     return save(figure, path)
 
 
@@ -169,8 +169,7 @@ def plot_map(
     path: Path | str,
     *,
     polygons: Polygons | None = None,
-    log: bool = False,
-    limits: Limits | None = None,
+    scale: ColourScale | None = None,
     points: Floats | None = None,
     oriented: bool = False,
 ) -> Path:
@@ -184,10 +183,8 @@ def plot_map(
         Where to write.
     polygons
         Polygons whose outlines are drawn.
-    log
-        Whether colours are logarithmic, where that makes sense.
-    limits
-        Values of the first and the last colour; otherwise a few extreme cells lie beyond them.
+    scale
+        Colours, to share them with another map; those of the cells by default.
     points
         Longitudes and latitudes (n, 2) of places that are marked.
     oriented
@@ -196,20 +193,21 @@ def plot_map(
     picture = read_picture(raster)
     values, grid, tags = picture.values, picture.grid, picture.tags
     style = STYLES.get(tags.get("map", ""), Style(tags.get("title", Path(raster).stem)))
-    style = style if limits is None else replace(style, limits=limits)
-    log = log and style.may_be_log
-    scale = _scale(values, style, log)
+    if scale is None:
+        scale = colour_scale(values, style.colours, None if style.may_be_log else False, style.limits)
     figure, axes = _map_figure(_occupied(values, grid), grid.crs)
     left, bottom, right, top = grid.bounds
-    image = axes.imshow(_shown(values, scale), extent=(left, right, bottom, top), interpolation="nearest", **scale)
+    image = axes.imshow(
+        _shown(values, scale), extent=(left, right, bottom, top), interpolation="nearest", **scale.style
+    )
     _place(axes, _occupied(values, grid), grid.crs)
     _orient(axes, grid.crs, oriented)
     if polygons is not None:
         _outlines(axes, polygons.to(grid.crs), max(grid.resolution))
     if points is not None:
         _mark(axes, points, grid)
-    axes.set_title(style.title.format_map({"threshold": "", "rate_units": "", **tags}))
-    _bar(axes, image, values, tags.get("units", ""), log)
+    axes.set_title(literal(_titled(style, tags)))
+    _bar(axes, image, scale, values, tags.get("units", ""))
     return save(figure, path)
 
 
@@ -236,6 +234,12 @@ def read_picture(raster: Path | str, longest_side: int = LONGEST_SIDE) -> Pictur
     return Picture(values.astype(np.float64), reduced, tags)
 
 
+def tags_of(raster: Path | str) -> dict[str, str]:
+    """What a raster's file says about it."""
+    with opened(str(raster)) as dataset:
+        return dict(dataset.tags())
+
+
 def _occupied(values: Floats, grid: Grid) -> Bounds:
     """Bounds of the cells that have a value, or of all."""
     valid = np.isfinite(values)
@@ -249,9 +253,10 @@ def _map_figure(bounds: Bounds, crs: str) -> tuple[Figure, Axes]:
     """A figure of the shape of the bounds."""
     left, bottom, right, top = bounds
     ratio = (top - bottom) * _aspect(bounds, crs) / (right - left)
-    width = 4.6 if ratio > 1 else 5.6
-    figure = new_figure(width + 1.6, min(max(width * ratio, 2.4), 8.0) + 0.9, fixed_aspect=True)
+    size = (LONGER / ratio + BESIDE, LONGER + EDGE) if ratio > 1 else (LONGER + EDGE, LONGER * ratio + BESIDE)
+    figure = new_figure(max(size[0], NARROWEST), max(size[1], NARROWEST), fixed_aspect=True, dots=FINE)
     axes = figure.subplots()
+    axes.title.set_fontsize(11)
     axes.set_facecolor(BACKGROUND)
     _place(axes, bounds, crs)
     return figure, axes
@@ -265,15 +270,17 @@ def _aspect(bounds: Bounds, crs: str) -> float:
 
 def _place(axes: Axes, bounds: Bounds, crs: str) -> None:
     """Limits with a margin, aspect, and labels in degrees or kilometres."""
+    from matplotlib.ticker import MaxNLocator
+
     left, bottom, right, top = bounds
     margin = 0.02 * max(right - left, top - bottom)
     axes.set(xlim=(left - margin, right + margin), ylim=(bottom - margin, top + margin), aspect=_aspect(bounds, crs))
-    if is_geographic(crs):
-        axes.set(xlabel="longitude (degrees)", ylabel="latitude (degrees)")
-        return
-    axes.set(xlabel="east (km)", ylabel="north (km)")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value * unit(crs) / 1000:,.10g}")
+    axes.tick_params(labelsize=9)
+    for axis, letters in ((axes.xaxis, "EW"), (axes.yaxis, "NS")):
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        axis.set_major_formatter(partial(_degrees, letters) if is_geographic(crs) else partial(_kilometres, unit(crs)))
+    if not is_geographic(crs):
+        axes.set(xlabel="east (km)", ylabel="north (km)")
 
 
 def _orient(axes: Axes, crs: str, wanted: bool) -> None:
@@ -284,34 +291,38 @@ def _orient(axes: Axes, crs: str, wanted: bool) -> None:
         orient(axes, crs)
 
 
-def _scale(values: Floats, style: Style, log: bool) -> dict[str, Any]:
-    """Colour map and norm."""
-    import cmcrameri.cm
-
-    finite = values[np.isfinite(values) & (values > 0 if log else True)]
-    ends = np.quantile(finite, TAILS, method="nearest") if finite.size else finite
-    if style.limits is not None:
-        ends = np.asarray(style.limits, dtype=np.float64)
-    return {"cmap": getattr(cmcrameri.cm, style.colours), "norm": colour_norm(ends, log, diverging=False)}
+def _degrees(letters: str, value: float, _: int | None = None) -> str:
+    """A longitude, which may lie beyond 180, or a latitude."""
+    value = value if abs(value) <= 180 else (value + 180) % 360 - 180
+    return f"{tick(abs(value))}°{letters[int(value < 0)] if value % 180 else ''}"
 
 
-def _shown(values: Floats, scale: dict[str, Any]) -> Floats:
+def _kilometres(metres: float, value: float, _: int | None = None) -> str:
+    return tick(value * metres / 1000)
+
+
+def _titled(style: Style, tags: dict[str, str]) -> str:
+    """The title, with the threshold as people write it."""
+    known = {"rate_units": "", **tags, "threshold": given(float(tags["threshold"])) if "threshold" in tags else ""}
+    return style.title.format_map(known)
+
+
+def _shown(values: Floats, scale: ColourScale) -> Floats:
     """Values, with those below the scale at its lower end: a logarithm has no place for 0."""
-    return np.maximum(values, scale["norm"].vmin)
+    return np.maximum(values, scale.low)
 
 
-def _bar(axes: Axes, shown: ScalarMappable, values: Floats, label: str, log: bool) -> None:
-    """Colour bar, with plain numbers where it is logarithmic."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    colour_bar(axes, shown, values, label)
-    bar = shown.colorbar
-    if log and bar is not None:
-        low, high = shown.get_clim()
-        subs = (1.0, 2.0, 5.0) if high / low < 1000 else (1.0,)
-        bar.ax.yaxis.set_major_locator(LogLocator(subs=subs, numticks=99))
-        bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-        bar.ax.yaxis.set_minor_formatter(NullFormatter())
+def _bar(axes: Axes, shown: ScalarMappable, scale: ColourScale, values: Floats, label: str) -> None:
+    """Colour bar with the marks of the scale, pointed where values lie beyond it; below maps that are wide."""
+    ends = {(True, True): "both", (True, False): "min", (False, True): "max"}.get(beyond(scale, values), "neither")
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    is_tall = (top - bottom) * float(axes.get_aspect()) > right - left
+    place: dict[str, Any] = {"location": "right", "aspect": 24} if is_tall else {"location": "bottom", "aspect": 30}
+    bar = figure.colorbar(shown, ax=axes, label=literal(label), shrink=0.85, extend=ends, pad=0.03, **place)
+    bar.set_ticks([mark.value for mark in scale.ticks], labels=[mark.text for mark in scale.ticks])
+    bar.minorticks_off()
 
 
 def _mark(axes: Axes, points: Floats, grid: Grid) -> None:

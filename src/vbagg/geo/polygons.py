@@ -28,6 +28,7 @@ from vbagg.geo.polygon_rows import PolygonRows, read_rows
 from vbagg.geo.repeated import outlines
 from vbagg.geo.responses import read_totals
 from vbagg.geo.told import NOTHING, Told, read_told
+from vbagg.numerals import coordinate
 
 if TYPE_CHECKING:
     from vbagg.geo.catchments import Catchments
@@ -244,8 +245,8 @@ def checked(
     left, _, right, _ = gathered_frame.total_bounds
     if (left, right) != polygons.bounds[::2]:
         notes += (
-            f"{polygons.file}: longitudes were taken from {left:.6g} to {right:.6g}, as places on both sides of the "
-            "antimeridian are near to each other.",
+            f"{polygons.file}: longitudes were taken from {coordinate(left)} to {coordinate(right)}, as places on both "
+            "sides of the antimeridian are near to each other.",
         )
     if repaired.any():
         count, which = plural(repaired.sum(), "polygon"), some(polygons.labels[repaired].tolist())

@@ -13,6 +13,7 @@ from vbagg.errors import unknown_name
 from vbagg.geo.align import source_window
 from vbagg.geo.grid import Grid
 from vbagg.geo.rasters import Layer
+from vbagg.numerals import count
 
 READINGS = ("guess", "counts", "density")
 DENSITY_WORDS = r"dens|popden|\bpd\b|(per |/)(sq|km|ha\b|hectare)|\b(km|ha)(\^|\*\*)?-[12]\b"
@@ -73,8 +74,8 @@ def read_population_as(layer: Layer, grid: Grid, population_is: str, responses: 
         f"people per {'hectare' if per_km2 > 1 else 'square kilometre'}" if reading == "density" else "people per cell"
     )
     note = (
-        f"{layer.file}: population was read as {per} ({why}), which gives {totals[reading]:,.0f} people in the area of "
-        f"the grid; read as {other} it would be {totals[other]:,.0f}. Set `population_is` to say which is right."
+        f"{layer.file}: population was read as {per} ({why}), which gives {count(totals[reading])} people in the area "
+        f"of the grid; read as {other} it would be {count(totals[other])}. Set `population_is` to say which is right."
     )
     return Reading(per_km2 if reading == "density" else None, note)
 

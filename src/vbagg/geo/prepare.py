@@ -17,6 +17,7 @@ from vbagg.geo.bounds import marks_of
 from vbagg.geo.catchment_words import CatchmentWords
 from vbagg.geo.cell_features import cell_features
 from vbagg.geo.covariates import File, Files, open_covariates, open_one
+from vbagg.geo.described import described
 from vbagg.geo.exposure import exposure_of
 from vbagg.geo.files import output_folder, plural, some
 from vbagg.geo.gaps import POLICIES, Group, plan_filling
@@ -250,6 +251,7 @@ def from_layout(
         is_spread=layout.shares is not None,
         told=told,
         is_shared=layout.placed.catchments is not None,
+        described=described(filling, [one.alignment.layer for one in layout.covariates]),
     )
 
 

@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from vbagg.geo.agreement import (
     require_polygons,
     require_stored,
 )
+from vbagg.geo.described import Described
 from vbagg.geo.files import appearing, one_line, output_folder
 from vbagg.geo.pieces import Pieces
 from vbagg.geo.points import Points, points_from
@@ -74,6 +75,8 @@ class Prepared:
     is_shared
         Whether polygons are the outlines of catchments that share cells: the coverage of a pixel is then the part of
         the people of its cell who attend the facility.
+    described
+        Titles and units of covariates by name, as far as their files say them.
     """
 
     polygons: Polygons
@@ -87,6 +90,7 @@ class Prepared:
     told: Told = NOTHING
     points: Points | None = None
     is_shared: bool = False
+    described: Mapping[str, Described] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_written", self.table.stat().st_mtime_ns)
@@ -192,6 +196,10 @@ class Prepared:
         told = {"completeness": self.completeness(), "weight_sd": self.weight_sd()}
         return {name: values for name, values in told.items() if values is not None}
 
+    def label(self, covariate: str) -> str:
+        """A covariate as an axis shows it: by title, name and units, as far as they are known."""
+        return self.described.get(covariate, Described()).labelled(covariate)
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write everything into a folder, which is created if need be."""
         frame, path = self.polygons.frame, Path(folder)
@@ -232,6 +240,7 @@ class Prepared:
                 told=told,
                 points=_read_points(path / POINTS, said, stack),
                 is_shared=said.is_shared,
+                described=said.described_layers(),
             )
         except Exception as error:  # whatever files that `save` did not write lead to
             raise _unreadable(path, error) from error
@@ -248,6 +257,7 @@ class Prepared:
             "told": asdict(self.told),
             "is_shared": self.is_shared,
             "notes": self.notes,
+            "described": {name: asdict(one) for name, one in self.described.items()},
             "polygons": {
                 "id": self.polygons.id,
                 "path": self.polygons.path,

@@ -42,6 +42,8 @@ class Source(Protocol):
     @property
     def units(self) -> str: ...  # noqa: D102
     @property
+    def title(self) -> str: ...  # noqa: D102
+    @property
     def nodata(self) -> tuple[float, ...]: ...  # noqa: D102
     @property
     def scale(self) -> float: ...  # noqa: D102
@@ -100,6 +102,11 @@ class Layer:
     def units(self) -> str:
         """Units that the file names, or nothing."""
         return self.source.units
+
+    @property
+    def title(self) -> str:
+        """What the file calls the layer in words, or nothing."""
+        return self.source.title
 
     @property
     def dtype(self) -> str:

@@ -18,11 +18,6 @@ from vbagg.geo.display import DEGREES
 from vbagg.geo.grid import Bounds, Floats, Grid, transformer
 from vbagg.geo.longitudes import near
 
-SOURCE = (
-    "Coasts and borders: Natural Earth (public domain), simplified; shown without a statement on any border's status. "
-    "Cities: GeoNames (geonames.org), CC BY 4.0 (creativecommons.org/licenses/by/4.0), abridged."
-)
-"""For readers."""
 TURN = 360.0
 WIDEST, TALLEST = 1.8, 1.35
 """Width over height of the widest window that shows a map, and height over width of the tallest."""

@@ -18,6 +18,7 @@ from vbagg.geo.places import OFF, Places, read_places
 from vbagg.geo.points import PEOPLE, TRIALS, Points
 from vbagg.geo.responses import number_of
 from vbagg.geo.table_lines import is_missing
+from vbagg.numerals import given
 
 MOST_LEFT_OUT = 0.5
 """Part of the points that may lie off the grid, or have no covariates, before all are refused."""
@@ -160,13 +161,13 @@ class Surveys:
         if above.size:
             first, more = above[0], f", the first of {len(above):,} such rows" if len(above) > 1 else ""
             raise ValueError(
-                f"{path}: {self.by.response!r} must not exceed {self.by.size!r}; got {self.found[first]:.10g} of "
-                f"{self.size[first]:.10g} ({where[first]}){more}. Were the columns exchanged?"
+                f"{path}: {self.by.response!r} must not exceed {self.by.size!r}; got {given(self.found[first])} of "
+                f"{given(self.size[first])} ({where[first]}){more}. Were the columns exchanged?"
             )
         broken = np.flatnonzero((self.size % 1 > 0) & examined)
         if broken.size:
             raise ValueError(
-                f"{path}: {self.by.size!r} must hold whole numbers; got {self.size[broken[0]]:.10g} "
+                f"{path}: {self.by.size!r} must hold whole numbers; got {given(self.size[broken[0]])} "
                 f"({where[broken[0]]}). Round it, or name people by `--point-people`."
             )
         if not self.usable.any():

@@ -13,6 +13,7 @@ from vbagg.geo.files import one_line
 from vbagg.geo.grid import Bounds, Grid, crs_name, crs_title, is_geographic, transformer, unit
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.rasters import Layer, open_layers
+from vbagg.numerals import coordinate, count, side
 
 MOST_CELLS = 2_000_000_000
 MOST_PIXELS = 50_000_000
@@ -66,8 +67,9 @@ def target_grid(
     left, bottom, right, top = polygons.to(chosen.crs).bounds
     if resolution is not None and resolution > max(right - left, top - bottom):
         raise ValueError(
-            f"`resolution` must not exceed the extent of the polygons, {right - left:.6g} x {top - bottom:.6g} in the "
-            f"units of {_units(chosen.crs)}; got {resolution:g}. Choose a smaller one."
+            f"`resolution` must not exceed the extent of the polygons, {coordinate(right - left)} x "
+            f"{coordinate(top - bottom)} in the units of {_units(chosen.crs)}; got {resolution:g}. Choose a smaller "
+            "one."
         )
     return chosen
 
@@ -115,8 +117,8 @@ def require_manageable(polygons: Polygons, grid: Grid, on_workers: int | None = 
     fewer = pixels * across * down / resolution**2
     raise ValueError(
         f"{polygons.path}: at most {most:,} cells of the grid can lie in polygons, since {who}; "
-        f"about {pixels:,.0f} cells of {across:.4g} x {down:.4g} do. Use larger ones: `--resolution {resolution:g}` "
-        f"(in the units of {_units(grid.crs)}) would give about {fewer:,.0f}."
+        f"about {count(pixels)} cells of {side(across)} x {side(down)} do. Use larger ones: "
+        f"`--resolution {resolution:g}` (in the units of {_units(grid.crs)}) would give about {count(fewer)}."
     )
 
 
@@ -177,5 +179,5 @@ def _equal_size(grid: Grid, crs: str) -> float:
 
 
 def _shown(bounds: Bounds) -> str:
-    left, bottom, right, top = (f"{side:.6g}" for side in bounds)
+    left, bottom, right, top = map(coordinate, bounds)
     return f"x {left} to {right}, y {bottom} to {top}"

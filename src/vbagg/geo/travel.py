@@ -24,6 +24,7 @@ from vbagg.geo.covariates import open_one
 from vbagg.geo.files import plural, some
 from vbagg.geo.grid import Floats, Grid, crs_title
 from vbagg.geo.rasters import Layer
+from vbagg.numerals import coordinate
 
 FIRST = 32
 """Cells from a facility to the edge of the first window."""
@@ -173,8 +174,8 @@ def _cells_of(layer: Layer, points: Floats, names: Sequence[Any]) -> tuple[NDArr
     column, row = (np.floor(found).astype(np.intp) for found in layer.grid.positions(*points.T))
     outside = np.flatnonzero((row < 0) | (row >= layer.grid.height) | (column < 0) | (column >= layer.grid.width))
     if outside.size:
-        left, bottom, right, top = (f"{side:.6g}" for side in layer.grid.bounds)
-        shown = [f"{names[at]!r} at ({points[at, 0]:.6g}, {points[at, 1]:.6g})" for at in outside.tolist()]
+        left, bottom, right, top = map(coordinate, layer.grid.bounds)
+        shown = [f"{names[at]!r} at ({', '.join(map(coordinate, points[at].tolist()))})" for at in outside.tolist()]
         raise ValueError(
             f"{layer.path} must reach all facilities; it covers x {left} to {right}, y {bottom} to {top} "
             f"({crs_title(layer.grid.crs)}), and {plural(outside.size, 'facility').replace('ys', 'ies')} "
@@ -210,6 +211,6 @@ def _require_positive(layer: Layer, friction: NDArray[np.float32], rows: slice, 
         x, y = (float(side) for side in layer.grid.centres(row * layer.grid.width + column))
         raise ValueError(
             f"{layer.path} must hold the minutes that it takes to cross a cell, above 0; got "
-            f"{friction[tuple(bad[0])]:g} at ({x:.6g}, {y:.6g}), the first of {plural(len(bad), 'such cell')}. Declare "
-            "the value for missing cells where nobody passes, or correct it."
+            f"{friction[tuple(bad[0])]:g} at ({coordinate(x)}, {coordinate(y)}), the first of "
+            f"{plural(len(bad), 'such cell')}. Declare the value for missing cells where nobody passes, or correct it."
         )

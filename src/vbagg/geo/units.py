@@ -10,6 +10,7 @@ from vbagg.geo.exposure import WEIGHED
 from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
 from vbagg.links import Link, get_link
+from vbagg.numerals import given
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class Units:
     def rate(self) -> str:
         """Such as "cases per 1000 people"; of expected counts, rates are relative risks."""
         if self.is_relative:
-            return f"{'' if self.per == 1 else f'{self.per:.10g} x '}relative risk of {self.response}"
-        return f"{self.response} per {self.per:.10g} {self.exposed}"
+            return f"{'' if self.per == 1 else f'{given(self.per)} x '}relative risk of {self.response}"
+        return f"{self.response} per {given(self.per)} {self.exposed}"
 
     @property
     def count(self) -> str:

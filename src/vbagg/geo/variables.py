@@ -38,6 +38,7 @@ class Variable:
     scale: float
     offset: float
     dims: tuple[str, str]
+    title: str = ""
     notes: tuple[str, ...] = ()
 
     def read(self, rows: slice, columns: slice) -> tuple[NDArray[Any], None]:
@@ -111,6 +112,7 @@ def _variable(path: str, dataset: Any, name: str, dims: tuple[str, str] | None) 
         scale=scale,
         offset=offset,
         dims=dims,
+        title=str(attributes.get("long_name") or attributes.get("standard_name") or "").replace("_", " "),
         notes=notes,
     )
 

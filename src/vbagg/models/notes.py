@@ -9,6 +9,7 @@ import numpy as np
 from vbagg.bags import BagTable
 from vbagg.kernels import Kernel, White
 from vbagg.likelihoods.base import Likelihood
+from vbagg.numerals import count, rate
 
 EXACT = 1000.0
 """Median count from which a Poisson's noise is less than about 3% of it."""
@@ -28,8 +29,8 @@ def notes_on_data(
         if np.log(sizes).std() < ALIKE:
             yield (
                 "The effect of single individuals and that of whole bags cannot be told apart, since all bags have"
-                f" about the same effective size ({np.median(sizes):.3g} individuals): their sum is learnt, and how it"
-                " is split follows the priors."
+                f" about the same effective size ({rate(np.median(sizes))} individuals): their sum is learnt, and how"
+                " it is split follows the priors."
             )
 
 
@@ -38,7 +39,7 @@ def claim_of_exactness(y: np.ndarray, name: str) -> Iterator[str]:
     typical = float(np.median(y))
     if typical >= EXACT:
         yield (
-            f"With counts of about {typical:,.0f}, likelihood {name!r} takes each for exact to"
+            f"With counts of about {count(typical)}, likelihood {name!r} takes each for exact to"
             f" {100 / np.sqrt(typical):.1f}%, which real counts seldom are. 'negative_binomial' learns how much bags"
             " vary on their own."
         )

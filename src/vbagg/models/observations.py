@@ -19,6 +19,7 @@ from vbagg.likelihoods.base import Likelihood
 from vbagg.links import Link, get_link
 from vbagg.models.frame import Frame, check_is_bags
 from vbagg.models.setup import TrainingData, further_data
+from vbagg.numerals import rate, ratio
 from vbagg.view import PLAIN, SLOPE, View
 
 LEARNT = "learnt"
@@ -200,6 +201,6 @@ class FittedObservations:
 
     def __str__(self) -> str:
         text = f"{self.n_bags} outputs, {self.likelihood}"
-        if self.intercept is None:
+        if self.intercept is None or self.intercept_sd is None:
             return f"{text}, intercept and parameters of the model"
-        return f"{text}, intercept {self.intercept:.3g} (sd {self.intercept_sd:.2g}), slope {self.slope:.3g}"
+        return f"{text}, intercept {rate(self.intercept)} (sd {ratio(self.intercept_sd)}), slope {rate(self.slope)}"

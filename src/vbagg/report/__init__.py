@@ -3,11 +3,16 @@
 `Report` holds plain data alone; `write_report` turns it into a page that opens from disk without any outside request.
 """
 
+from vbagg.report.area_table import Area, AreaTable, Cell, Column, Order
 from vbagg.report.content import (
     Code,
     Districts,
+    Explained,
     Figure,
     Finding,
+    Judgement,
+    Link,
+    Links,
     MadeWith,
     MapLayer,
     Orientation,
@@ -18,12 +23,21 @@ from vbagg.report.content import (
 from vbagg.report.page import write_report
 
 __all__ = [
+    "Area",
+    "AreaTable",
+    "Cell",
     "Code",
+    "Column",
     "Districts",
+    "Explained",
     "Figure",
     "Finding",
+    "Judgement",
+    "Link",
+    "Links",
     "MadeWith",
     "MapLayer",
+    "Order",
     "Orientation",
     "Report",
     "Section",

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from vbagg.report.content import Block, Code, Figure, Finding, Table
+from markupsafe import Markup
+
+from vbagg import numerals
+from vbagg.report.content import Block, Code, Explained, Figure, Finding, Links, Table, TableText
+from vbagg.report.glossary import Explain, Glossary
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-NUMBER = re.compile(r"[-+<>~\u2212\u2264\u2265]?\s*\d[\d,.\s]*(e[-+]?\d+)?\s*%?")
-NOTHING = "\u2013"
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,8 @@ class ShownTable:
 
     headers: Sequence[str]
     rows: list[list[str]]
-    caption: str
+    caption: Markup
+    label: str
     numeric: list[bool]
     """Whether a column holds numbers alone."""
 
@@ -36,53 +39,78 @@ class Picture:
     width: int
     height: int
     alt: str
-    caption: str
+    caption: Markup
 
 
-def shown_blocks(blocks: Sequence[Block]) -> Iterator[tuple[str, Any]]:
-    """Name of the macro that shows a block, and what it shows; pictures and findings in a row share one."""
-    for kind, run in groupby(blocks, key=type):
+@dataclass(frozen=True)
+class ShownFinding:
+    """A finding with its words explained."""
+
+    level: str
+    text: Markup
+
+
+def shown_blocks(blocks: Sequence[Block], glossary: Glossary) -> Iterator[tuple[str, Any]]:
+    """Name of the macro that shows a block, and what it shows; pictures and findings in a row share one.
+
+    Words of the glossary are explained where they first stand.
+    """
+    explain = glossary.section()
+    for (kind, small), run in groupby(blocks, key=lambda block: (type(block), getattr(block, "small", False))):
         if kind is Figure:
-            yield "figures", [_picture(block) for block in run if isinstance(block, Figure)]
+            shown = [_picture(block, explain) for block in run if isinstance(block, Figure)]
+            yield "small_figures" if small else "figures", shown
         elif kind is Finding:
-            yield "findings", list(run)
+            found = (block for block in run if isinstance(block, Finding))
+            yield "findings", [ShownFinding(finding.level, explain(finding.text)) for finding in found]
         else:
-            yield from map(_single, run)
+            yield from (_single(block, glossary, explain) for block in run)
 
 
-def _single(block: Block) -> tuple[str, Any]:
+def _single(block: Block, glossary: Glossary, explain: Explain) -> tuple[str, Any]:
     if isinstance(block, Table):
-        return "table", _table(block)
+        return "table", _table(block, glossary, explain)
     if isinstance(block, Code):
         return "code", block
+    if isinstance(block, Links):
+        return "links", [(quote(link.path), link.title) for link in block.links]
     if isinstance(block, str):
-        return "text", block
-    raise TypeError(f"A block must be text, Table, Figure, Code or Finding; got {type(block).__name__}.")
+        return "text", explain(block)
+    raise TypeError(f"A block must be text, Table, Figure, Code, Finding or Links; got {type(block).__name__}.")
 
 
-def _table(table: Table) -> ShownTable:
+def _table(table: Table, glossary: Glossary, explain: Explain) -> ShownTable:
     numeric = [_is_numeric([row[i] for row in table.rows]) for i in range(len(table.headers))]
-    return ShownTable(table.headers, [[_cell(cell) for cell in row] for row in table.rows], table.caption, numeric)
+    caption = explain(table.caption)
+    headers = [
+        _cell(header, glossary) if isinstance(header, Explained) else explain(header) for header in table.headers
+    ]
+    rows = [[_cell(cell, glossary) for cell in row] for row in table.rows]
+    return ShownTable(headers, rows, caption, table.caption, numeric)
 
 
-def _is_numeric(column: Sequence[str | float | None]) -> bool:
-    present = [cell for cell in column if cell not in (None, "", NOTHING)]
-    return bool(present) and all(not isinstance(cell, str) or NUMBER.fullmatch(cell) for cell in present)
+def _is_numeric(column: Sequence[TableText | float | None]) -> bool:
+    present = [cell for cell in column if cell not in (None, "", numerals.NOTHING)]
+    return bool(present) and all(
+        numerals.is_one(cell) if isinstance(cell, str) else not isinstance(cell, Explained) for cell in present
+    )
 
 
-def _cell(cell: str | float | None) -> str:
+def _cell(cell: TableText | float | None, glossary: Glossary) -> str:
+    if isinstance(cell, Explained):
+        return glossary.link(cell.word, cell.text)
     if cell is None:
-        return NOTHING
-    return cell if isinstance(cell, str) else f"{cell:,.4g}" if isinstance(cell, float) else f"{cell:,}"
+        return numerals.NOTHING
+    return cell if isinstance(cell, str) else numerals.rate(cell) if isinstance(cell, float) else numerals.count(cell)
 
 
-def _picture(figure: Figure) -> Picture:
+def _picture(figure: Figure, explain: Explain) -> Picture:
     content = figure.png if isinstance(figure.png, bytes) else _read(Path(figure.png))
     if not content.startswith(PNG_SIGNATURE) or len(content) < 24:
         place = "" if isinstance(figure.png, bytes) else f" ({figure.png})"
         raise ValueError(f"Figures must be PNG pictures; got something else for {figure.caption!r}{place}.")
     width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
-    return Picture(base64.b64encode(content).decode("ascii"), width, height, figure.alt, figure.caption)
+    return Picture(base64.b64encode(content).decode("ascii"), width, height, figure.alt, explain(figure.caption))
 
 
 def _read(path: Path) -> bytes:

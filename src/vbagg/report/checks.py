@@ -15,7 +15,7 @@ from vbagg.report.content import Districts, Figure, Finding, Level, MapLayer, Or
 
 MOST_PIXELS = 4096 * 4096
 """What browsers on phones can draw."""
-RESERVED_ANCHORS = ("map", "cite")
+RESERVED_ANCHORS = ("map", "cite", "appendix", "words")
 
 
 def check(report: Report) -> None:
@@ -26,7 +26,7 @@ def check(report: Report) -> None:
     if report.orientation is not None:
         _check_orientation(report.orientation)
     anchors = list(RESERVED_ANCHORS)
-    for section in report.sections:
+    for section in (*report.sections, *report.appendix):
         _check_anchor(section, anchors)
         anchors.append(section.anchor)
         _check_blocks(section)
@@ -162,8 +162,8 @@ def _check_anchor(section: Section, taken: list[str]) -> None:
         )
     if section.anchor in taken or section.anchor.startswith("vbagg-"):
         raise ValueError(
-            f"Anchors must differ, also from 'map', 'cite' and 'vbagg-...'; got {section.anchor!r} in section"
-            f" {section.title!r}. Rename it."
+            f"Anchors must differ, also from {', '.join(map(repr, RESERVED_ANCHORS))} and 'vbagg-...'; got"
+            f" {section.anchor!r} in section {section.title!r}. Rename it."
         )
 
 

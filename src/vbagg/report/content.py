@@ -1,4 +1,4 @@
-"""What a report holds: map layers, districts, and sections made of a few kinds of blocks."""
+"""What a report holds: words, map layers, districts, tables of areas, and sections made of a few kinds of blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from vbagg.report.area_table import AreaTable
+
 Level = Literal["error", "warning", "advice"]
+Word = Literal["yes", "with care", "no", "unchecked"]
+"""How far a map can be relied on; `unchecked` where nobody has looked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,21 +96,34 @@ class Orientation:
 
 
 @dataclass(frozen=True)
+class Explained:
+    """A text of a table that a word of the glossary explains, by its key."""
+
+    text: str
+    word: str
+
+
+TableText = str | Explained
+"""A head, or a cell that is no number."""
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows of text or numbers; columns of numbers are set flush right."""
 
-    headers: Sequence[str]
-    rows: Sequence[Sequence[str | float | None]]
+    headers: Sequence[TableText]
+    rows: Sequence[Sequence[TableText | float | None]]
     caption: str = ""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A PNG picture, as bytes or the path of a file."""
+    """A PNG picture, as bytes or the path of a file; of small ones more stand side by side."""
 
     png: bytes | Path | str
     caption: str
     alt: str
+    small: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,7 +142,22 @@ class Finding:
     text: str
 
 
-Block = str | Table | Figure | Code | Finding
+@dataclass(frozen=True)
+class Link:
+    """A file that lies beside the page, by its path from there."""
+
+    path: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Links:
+    """Files beside the page."""
+
+    links: Sequence[Link]
+
+
+Block = str | Table | Figure | Code | Finding | Links
 """A string is a paragraph, its line breaks kept."""
 
 
@@ -139,6 +171,26 @@ class Section:
     title: str
     anchor: str
     blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Whether the map can be relied on.
+
+    Parameters
+    ----------
+    word : str
+        One of `Word`, which decides on colour and shape.
+    question, answer : str
+        What is asked, and the word as the reader sees it.
+    reasons : sequence of str
+        Sentences.
+    """
+
+    word: Word
+    question: str
+    answer: str
+    reasons: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -157,30 +209,48 @@ class Report:
     Parameters
     ----------
     title, subtitle : str
+    paragraph : str
+        All that matters, in a few sentences that anybody understands.
+    judgement : Judgement, optional
     summary : sequence of (label, value)
         A few key facts.
+    tables : sequence of AreaTable
     layers : sequence of MapLayer
         The first is shown at the start. All have one shape, at most 16.7 million pixels.
     bounds : (west, south, east, north)
         Outer edges of the layers in degrees of longitude and latitude.
     districts : Districts, optional
     orientation : Orientation, optional
+    map_note : str
+        What to know before looking at the map.
     sections : sequence of Section
+    appendix : sequence of Section
+        For the statistician; folded until asked for, and last.
     citation : str
         How to cite; line breaks are kept.
     made_with : MadeWith, optional
+    language : str
+    names : sequence of str
+        Names that users gave, such as that of what was counted: they are no words of the glossary.
     compare : str, optional
         Name of the layer that stands on the right when two maps are compared; otherwise the second.
     """
 
     title: str
     subtitle: str = ""
+    paragraph: str = ""
+    judgement: Judgement | None = None
     summary: Sequence[tuple[str, str]] = ()
+    tables: Sequence[AreaTable] = ()
     layers: Sequence[MapLayer] = ()
     bounds: tuple[float, float, float, float] | None = None
     districts: Districts | None = None
     orientation: Orientation | None = None
+    map_note: str = ""
     sections: Sequence[Section] = ()
+    appendix: Sequence[Section] = ()
     citation: str = ""
     made_with: MadeWith | None = None
     compare: str | None = None
+    language: str = "en"
+    names: Sequence[str] = ()

@@ -6,8 +6,10 @@ import base64
 import hashlib
 import os
 import re
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, Template
 from markupsafe import Markup
@@ -15,12 +17,18 @@ from markupsafe import Markup
 from vbagg.files import written_whole
 from vbagg.report.blocks import shown_blocks
 from vbagg.report.checks import check
-from vbagg.report.content import Report
+from vbagg.report.content import Report, Section
+from vbagg.report.glossary import ANCHOR, Glossary
+from vbagg.report.scripts import DataBlock, script_json
+from vbagg.report.table_data import ShownAreas, area_blocks, shown_tables
+from vbagg.report.texts import Texts, texts_in
 from vbagg.report.viewer import viewer_data
 
-STYLES = ("base.css", "sections.css", "viewer.css", "map.css", "print.css")
+STYLES = ("base.css", "sections.css", "verdict.css", "areas.css", "words.css", "viewer.css", "map.css", "print.css")
 SCRIPTS = (
     "dom.js",
+    "texts.js",
+    "words.js",
     "codec.js",
     "numbers.js",
     "layers.js",
@@ -35,6 +43,9 @@ SCRIPTS = (
     "compare.js",
     "controls.js",
     "viewer.js",
+    "area_rows.js",
+    "areas.js",
+    "download.js",
     "page.js",
 )
 
@@ -66,21 +77,42 @@ def page_html(report: Report) -> str:
     check(report)
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    sections = [
-        {"anchor": section.anchor, "title": section.title, "blocks": list(shown_blocks(section.blocks))}
-        for section in report.sections
-        if section.blocks
-    ]
+    say, tables, glossary = (
+        texts_in(report.language),
+        shown_tables(report.tables),
+        Glossary.of(report.language, report.names),
+    )
+    opening, in_viewer = glossary.section(), glossary.section()
+    reasons = report.judgement.reasons if report.judgement else ()
+    shown = {
+        "paragraph": opening(report.paragraph),
+        "reasons": [opening(reason) for reason in reasons],
+        "sections": _shown(report.sections, glossary),
+        "appendix": _shown(report.appendix, glossary),
+    }
+    for layer in report.layers:
+        in_viewer(layer.description)  # which scripts show
     return _template().render(
         report=report,
-        sections=sections,
-        targets=_targets(report),
-        data=list(viewer_data(report)) if report.layers else [],
+        say=say,
+        **shown,
+        glossary=glossary.shown,
+        targets=_targets(report, say, glossary),
+        tables=tables,
+        data=list(_data(report, say, tables, glossary)),
         script_hash=f"sha256-{digest}",
         style=Markup(_style()),
         script=Markup(script),
         licence=Markup(_vendor("LICENSE-leaflet.txt")),
     )
+
+
+def _data(report: Report, say: Texts, tables: Sequence[ShownAreas], glossary: Glossary) -> Iterator[DataBlock]:
+    """All that scripts read."""
+    yield DataBlock("vbagg-words", script_json(glossary.scripted), "application/json")
+    yield DataBlock("vbagg-texts", script_json(say.scripted), "application/json")
+    yield from viewer_data(report) if report.layers else ()
+    yield from area_blocks(tables)
 
 
 def _template() -> Template:
@@ -89,11 +121,23 @@ def _template() -> Template:
     return environment.get_template("page.html")
 
 
-def _targets(report: Report) -> list[tuple[str, str]]:
+def _shown(sections: Sequence[Section], glossary: Glossary) -> list[dict[str, Any]]:
+    """Those that have something to show."""
+    return [
+        {"anchor": section.anchor, "title": section.title, "blocks": list(shown_blocks(section.blocks, glossary))}
+        for section in sections
+        if section.blocks
+    ]
+
+
+def _targets(report: Report, say: Texts, glossary: Glossary) -> list[tuple[str, str]]:
     """Anchors and names of the parts of the page."""
-    targets = [("map", "Map")] if report.layers else []
+    tables = [(table.anchor, table.title) for table in report.tables]
+    targets = [*tables[:1], *([("map", say("page.map"))] if report.layers else []), *tables[1:]]
     targets += [(section.anchor, section.title) for section in report.sections if section.blocks]
-    return targets + ([("cite", "How to cite")] if report.citation else [])
+    targets += [("cite", say("page.cite"))] if report.citation else []
+    targets += [("appendix", say("page.appendix"))] if report.appendix else []
+    return targets + ([(ANCHOR, say("page.words"))] if glossary.used else [])
 
 
 def _checked_target(path: str | os.PathLike[str]) -> Path:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from vbagg.colours import ColourScale, beyond, colour_table
 from vbagg.report.content import Districts, MapLayer, Orientation, Report
 from vbagg.report.encoding import Coding, encode, pack_bytes, pack_codes
-from vbagg.report.scales import Scale, colour_table, scale_of
+from vbagg.report.scales import scales_of
 from vbagg.report.scripts import DataBlock, script_json
 
 COORDINATE_DIGITS = 5
@@ -24,12 +25,11 @@ FINEST_DECADE = 4
 
 def viewer_data(report: Report) -> Iterator[DataBlock]:
     """One block of settings, one per layer, and one each of districts and of orientation if there are any."""
-    layers = {layer.name: layer for layer in report.layers}
-    scales = {name: scale_of(layer, layers) for name, layer in layers.items()}
+    scales = scales_of(report.layers)
     described = []
     for position, layer in enumerate(report.layers):
         codes, coding = encode(layer.values, layer.digits)
-        described.append(_describe(layer, coding, scales[layer.name]))
+        described.append(_describe(layer, coding, scales.get(layer.name)))
         yield DataBlock(f"vbagg-layer-{position}", pack_codes(codes), "application/octet-stream")
     settings = {**_frame(report), "palettes": _palettes(scales), "layers": described}
     yield DataBlock("vbagg-settings", script_json(settings), "application/json")
@@ -74,18 +74,24 @@ def _home(layers: Sequence[MapLayer], bounds: tuple[float, float, float, float])
     )
 
 
-def _palettes(scales: Mapping[str, Scale | None]) -> dict[str, str]:
-    return {scale.colours: colour_table(scale.colours) for scale in scales.values() if scale is not None}
+def _palettes(scales: Mapping[str, ColourScale]) -> dict[str, str]:
+    return {scale.colours: colour_table(scale.colours) for scale in scales.values()}
 
 
-def _describe(layer: MapLayer, coding: Coding, scale: Scale | None) -> dict[str, Any]:
+def _describe(layer: MapLayer, coding: Coding, scale: ColourScale | None) -> dict[str, Any]:
     texts = ("name", "label", "units", "description", "lower", "upper", "interval")
     return {
         **{name: getattr(layer, name) for name in texts},
         "gaps": bool(np.isnan(layer.values).any()),
         "coding": asdict(coding),
-        "scale": asdict(scale) if scale else None,
+        "scale": _scale(scale, layer) if scale else None,
     }
+
+
+def _scale(scale: ColourScale, layer: MapLayer) -> dict[str, Any]:
+    """A scale with its marks, and whether values lie beyond it."""
+    ends = zip(("below", "above"), beyond(scale, layer.values), strict=True)
+    return {**asdict(scale), "ticks": [{"place": mark.place, "text": mark.text} for mark in scale.ticks], **dict(ends)}
 
 
 def _districts(districts: Districts) -> DataBlock:

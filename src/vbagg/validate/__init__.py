@@ -2,24 +2,34 @@
 
     validation = cross_validate(model, bags, y, spatial_folds(bags, 5))
     validation.scores()
-    print(validation.verdict("districts"))
+    print(validation.summary("districts"))
+    validation.verdict()  # one word, and why
 
 - `folds.py` divides bags: at random, in compact regions, or as the user says
 - `run.py` fits to all folds but one and predicts that one, for the model and its baselines
 - `bag_scores.py` scores each unseen bag
 - `result.py` gathers the bags of all folds: tables of scores, coverage, comparisons, calibration
-- `verdict.py` puts them into words
+- `words.py` puts them into words
+- `nested.py` fits to unions of bags (`unions.py`) and scores the bags inside (`inside.py`) at each scale (`scales.py`);
+  `carried.py` carries what is seen there to cells
+- `verdict.py` says in one word whether disaggregation helps, and why
 """
 
 from vbagg.validate.folds import random_folds, spatial_folds
+from vbagg.validate.nested import nested
 from vbagg.validate.result import FoldResult, Validation
 from vbagg.validate.run import cross_validate, default_baselines, validate_fold
+from vbagg.validate.scales import Nested
+from vbagg.validate.verdict import Verdict
 
 __all__ = [
     "FoldResult",
+    "Nested",
     "Validation",
+    "Verdict",
     "cross_validate",
     "default_baselines",
+    "nested",
     "random_folds",
     "spatial_folds",
     "validate_fold",

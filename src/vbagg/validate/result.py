@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from vbagg.errors import unknown_name
 from vbagg.inputs import some_bags
 from vbagg.likelihoods import get_likelihood
 from vbagg.validate import tables
-from vbagg.validate.verdict import verdict
+from vbagg.validate.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from vbagg.validate.scales import Nested
+    from vbagg.validate.verdict import Verdict
 
 UNITS = (1.0, 1e3, 1e5, 1e6)
 IN_OUTPUT_UNITS = ("y", "mean", "median", "crps", "absolute_error")
@@ -75,10 +79,16 @@ class Validation:
     per
         Unit of rates; None for 100 with the binomial, 1 with the Normal, else the least of 1, 1000, 100,000 and
         1,000,000 with an overall rate of at least one.
+    nested, test_inside
+        What `vbagg.validate.nested` found, or a function that finds it when a verdict is asked for.
     """
 
     folds: tuple[FoldResult, ...]
     per: float | None = None
+    nested: Nested | None = None
+    """What is known of differences inside bags."""
+    test_inside: Callable[[], Nested] | None = field(default=None, repr=False)
+    """How to find it out."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folds", tuple(self.folds))
@@ -222,7 +232,24 @@ class Validation:
         """
         return tables.reliability(self.rates(), self._known(model))
 
-    def verdict(self, bags: str = "bags", outputs: str | None = None, unit: str = "") -> str:
+    def verdict(self, bags: str = "bags") -> Verdict:
+        """Whether rates inside bags are worth showing, in one word with three reasons.
+
+        That of cross-validation alone cannot tell. So models are fitted to unions of bags as well, unless that was done
+        before, which takes about as long as three folds.
+
+        Parameters
+        ----------
+        bags
+            What bags are, in the plural, such as "districts".
+        """
+        from vbagg.validate.verdict import judge
+
+        if self.nested is None and self.test_inside is not None:
+            object.__setattr__(self, "nested", self.test_inside())
+        return judge(self.nested, self, bags)
+
+    def summary(self, bags: str = "bags", outputs: str | None = None, unit: str = "") -> str:
         """A short paragraph in plain words.
 
         Parameters
@@ -234,7 +261,7 @@ class Validation:
         unit
             Unit of rates, such as "cases per 1000 people".
         """
-        return verdict(self, bags, outputs, unit)
+        return in_words(self, bags, outputs, unit)
 
     @property
     def outputs(self) -> str:

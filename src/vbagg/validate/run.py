@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,11 @@ from vbagg.models.reporting import aligned_told
 from vbagg.progress import Report, reporting
 from vbagg.stored import DistantBags
 from vbagg.validate.bag_scores import are_whole, scores_of
+from vbagg.validate.content import content
 from vbagg.validate.distant import Distant
 from vbagg.validate.folds import as_folds, fold_names, is_number
 from vbagg.validate.kept import KeptFolds
+from vbagg.validate.nested import nested
 from vbagg.validate.result import FoldResult, Validation
 
 Floats = NDArray[np.float64]
@@ -133,7 +135,11 @@ def cross_validate(
                 kept.put(result, rests_on)
             seconds = sum((result.seconds or {}).values())
             report({"finished": fold, "done": len(results) * each, "of": of, "seconds": seconds})
-    return Validation(tuple(results[fold] for fold in names), per)
+    inside, first = None, next(iter(task.models.values()))
+    if isinstance(bags, Bags) and offset is None and hasattr(first, "posterior_areas"):
+        told = {"trials": trials, "completeness": completeness, "weight_sd": weight_sd}
+        inside = partial(nested, first, bags, y, progress=False, **told)
+    return Validation(tuple(results[fold] for fold in names), per, test_inside=inside)
 
 
 def _carried_out(
@@ -232,7 +238,7 @@ class Task:
         for name, model in self.models.items():
             found.update(f"{name} {type(model).__module__}.{type(model).__name__}".encode())
             for parameter, value in sorted(model.get_params(deep=False).items()):
-                found.update(f"{parameter} {_content(value)}".encode())
+                found.update(f"{parameter} {content(value)}".encode())
         bags = self.bags
         for values in (
             bags.labels,
@@ -246,11 +252,11 @@ class Task:
             *([] if self.marks is None else [self.marks]),
             *(part for pair in sorted(self.told.items()) for part in pair),
         ):
-            found.update(_content(values).encode())
-        found.update(f"{_content(self.trials)} {_content(self.offset)}".encode())
+            found.update(content(values).encode())
+        found.update(f"{content(self.trials)} {content(self.offset)}".encode())
         for name, several in self.further.items():
             for one in several:
-                found.update(f"{name} {[_content(part) for part in _parts(one)]}".encode())
+                found.update(f"{name} {[content(part) for part in _parts(one)]}".encode())
         return found.hexdigest()
 
     def _scores(self, name: str, model: Any, test: NDArray[np.bool_]) -> dict[str, Floats]:
@@ -286,17 +292,6 @@ class Task:
     def _likelihood(self) -> str:
         likelihood = getattr(next(iter(self.models.values())), "likelihood", None)
         return "" if likelihood is None else get_likelihood(likelihood).name
-
-
-def _content(value: Any) -> str:
-    """Text that differs where values do."""
-    array = np.asarray(value) if isinstance(value, np.ndarray) or hasattr(value, "__array__") else None
-    if array is None:
-        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
-            return repr(value)
-    if array.dtype.hasobject:
-        return repr(array.tolist())
-    return f"{array.dtype} {array.shape} {hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}"
 
 
 def _parts(one: Observations) -> tuple[Any, ...]:

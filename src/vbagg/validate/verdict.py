@@ -1,136 +1,163 @@
-"""A cross-validation in plain words."""
+"""One word on whether disaggregation helps, and three reasons."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from vbagg.numerals import share
+from vbagg.validate.bag_scores import percent
+
 if TYPE_CHECKING:
-    import pandas as pd
-
     from vbagg.validate.result import Validation
+    from vbagg.validate.scales import Nested
 
-SIGNIFICANT = 0.05
-TOO_FEW, FEW = 10, 30
-JUDGED = (0.95, 0.5)
-
-
-def verdict(validation: Validation, bags: str, outputs: str | None, unit: str) -> str:
-    """Sentences about comparisons, intervals and what is missing."""
-    outputs = outputs or validation.outputs
-    sentences = [_opening(validation, bags), *_failed(validation, bags)]
-    n = int(validation.scores()["bags"].iloc[0])
-    if n:
-        sentences += _few(n, bags)
-        sentences += [_compared(row, name, bags, unit) for name, row in _comparison(validation)]
-        sentences += _intervals(validation.coverage(), validation.models[0], n, bags, outputs)
-        sentences += _correlated(validation)
-    return " ".join(sentences)
+Word = Literal["yes", "with care", "no"]
+WORDS: tuple[Word, ...] = ("yes", "with care", "no")
+FEWEST_BAGS = 20
+"""With fewer, differences inside pairs of bags cannot be told from chance."""
+CLEAR, LIKELY = 0.01, 0.05
+"""p-values from which it is clear, and likely, that a map tells differences inside unions rightly."""
+USEFUL, LEAST = 0.10, 0.05
+"""Shares of the differences inside bags from which a map of them is worth having, and without which it is not."""
+JUDGED = 0.9
+TOLERATED = 0.10
+"""How far coverage may be below its level."""
+FAR_OFF = 0.4
+"""And from where intervals mean nothing."""
 
 
-def _opening(validation: Validation, bags: str) -> str:
-    return f"Each of {validation.n_bags} {bags} was predicted without its data, in {len(validation.folds)} folds."
+SENTENCES = {
+    "untested": "Whether differences inside {bags} are told rightly was not tested{why}.",
+    "few": "{n} {bags} with totals are too few to tell whether differences inside them are told rightly.",
+    "told": (
+        "Given only the totals of {unions} groups of neighbouring {bags}, the model told which {bags} inside these have"
+        " the higher rates: it explained {skill} of their differences."
+    ),
+    "perhaps": (
+        "Given only the totals of {unions} groups of neighbouring {bags}, the model told differences inside these"
+        " better than chance, but not clearly: it explained {skill} of them."
+    ),
+    "not_told": (
+        "Given only the totals of {unions} groups of neighbouring {bags}, the model told differences inside these no"
+        " better than chance."
+    ),
+    "little": (
+        "Inside {bags} the map is expected to explain next to nothing of the differences between places ({skill}, {low}"
+        " to {high}): one rate for each is as good."
+    ),
+    "much": "Inside {bags} the map is expected to explain {skill} of the differences between places ({low} to {high}).",
+    "unseen": "Intervals are too narrow: those of {level} held {unseen} of the totals of {bags} that were left out.",
+    "narrow": "Intervals are too narrow: those of {level} are expected to hold the rates of {held} of places.",
+    "right": "Intervals are about as wide as they should be: those of {level} are expected to hold {held} of places.",
+}
+"""What reasons say, by name."""
 
 
-def _failed(validation: Validation, bags: str) -> list[str]:
-    sentences = []
-    for name in validation.models:
-        failures = [failure for failure in validation.failures if failure["model"] == name]
-        if not failures:
-            continue
-        who = "The model" if name == validation.models[0] else _described(name, bags).capitalize()
-        missing, first = sum(failure["bags"] for failure in failures), failures[0]["reason"].rstrip(".")
-        where = f"{len(failures)} of {len(validation.folds)} folds" if missing < validation.n_bags else "any fold"
-        sentences.append(f"{who} could not be fitted in {where} ({first}): {missing} {bags} have no prediction by it.")
-    return sentences
+@dataclass(frozen=True)
+class Reason:
+    """A sentence by its name with its numbers apart, so that it can be said in other languages."""
+
+    name: str
+    values: Mapping[str, str] = field(default_factory=dict)
+    speaks: Word = "yes"
+    """The best word that it allows."""
+
+    def __str__(self) -> str:
+        return SENTENCES[self.name].format(**self.values)
 
 
-def _few(n: int, bags: str) -> list[str]:
-    if n < TOO_FEW:
-        return [f"{n} {bags} are too few to tell whether a model is good: the figures are hints at most."]
-    return [f"With only {n} {bags} the figures are rough."] if n < FEW else []
+@dataclass(frozen=True)
+class Verdict:
+    """Whether rates inside bags are worth showing, in one word."""
+
+    word: Word
+    because: tuple[Reason, ...]
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Three plain sentences."""
+        return tuple(map(str, self.because))
+
+    def __str__(self) -> str:
+        return " ".join([f"{self.word.capitalize()}.", *self.reasons])
+
+    def document(self) -> dict[str, Any]:
+        """As it is stored."""
+        said = [
+            {"name": reason.name, "values": dict(reason.values), "speaks": reason.speaks} for reason in self.because
+        ]
+        return {"word": self.word, "reasons": list(self.reasons), "said": said}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Verdict:
+        """What `document` gave."""
+        because = tuple(Reason(one["name"], one["values"], one["speaks"]) for one in document["said"])
+        if document["word"] not in WORDS or tuple(document["reasons"]) != tuple(map(str, because)):
+            raise ValueError("a verdict must have a word and the reasons that were stored with it")
+        return cls(document["word"], because)
 
 
-def _comparison(validation: Validation) -> list[tuple[str, dict[str, Any]]]:
-    """Rows by baseline: CRPS, or the error of the median against baselines (or from a model) without a law."""
-    rows: dict[str, dict[str, Any]] = {}
-    for score, title in (("absolute_error", "mean error"), ("crps", "CRPS")):
-        for name, row in validation.compare(score).iterrows():
-            rows[str(name)] = {**row.to_dict(), "title": title}
-    return [(name, rows[name]) for name in validation.models if name in rows]
+def judge(nested: Nested | None, validation: Validation | None = None, bags: str = "bags") -> Verdict:
+    """Put together what nested validation and cross-validation found; `bags` says what bags are, in the plural."""
+    n = nested.claims.n_bags if nested is not None else validation.n_bags if validation is not None else None
+    few = [] if n is None or n >= FEWEST_BAGS else [Reason("few", {"n": f"{n:,}", "bags": bags}, "no")]
+    if nested is None or not nested.sums or not len(nested.claims.table):
+        failures = [] if nested is None else nested.failures
+        why = f" ({failures[0]['reason'].rstrip('.')})" if failures else ""
+        because = few or [Reason("untested", {"bags": bags, "why": why}, "no")]
+    else:
+        because = [
+            *(few or [_inside_unions(nested, bags)]),
+            _inside_bags(nested, bags),
+            _intervals(nested, validation, bags),
+        ]
+    return Verdict(max((reason.speaks for reason in because), key=WORDS.index), tuple(because))
 
 
-def _compared(row: dict[str, Any], name: str, bags: str, unit: str) -> str:
-    other, pairs, better = _described(name, bags), int(row["pairs"]), int(row["better"])
-    own, its, p = row["score"], row["other_score"], row["p_better"]
-    scores = f"{row['title']} {_number(own)} against {_number(its)}{' ' + unit if unit else ''}"
-    figures = f"{scores}, better in {better} of {pairs} {bags}{_p_value(p)}"
-    against = f"{scores}, better in {better} of {pairs} {bags}{_p_value(row['p_worse'], ' that it is worse')}"
-    if pairs < TOO_FEW:
-        return f"Whether the model predicts unseen {bags} better than {other} cannot be told ({figures})."
-    if p < SIGNIFICANT and own < its:
-        return f"The model predicts unseen {bags} better than {other} ({figures})."
-    if row["p_worse"] < SIGNIFICANT and own > its:
-        return f"The model predicts unseen {bags} worse than {other} ({against})."
-    if p < SIGNIFICANT:
-        return f"The model is NOT better than {other} on average, though in most {bags}: a few are far off ({figures})."
-    if row["p_worse"] < SIGNIFICANT:
-        return f"The model is NOT better than {other} in most {bags}, though on average ({against})."
-    if own < its:
-        return f"The model is NOT clearly better than {other}: the difference may be chance ({figures})."
-    return f"The model is NOT better than {other} ({figures})."
+def _inside_unions(nested: Nested, bags: str) -> Reason:
+    """What tests at scales that can be seen say."""
+    scales = nested.scales()
+    best = scales.loc[scales["unions"].idxmax()]
+    values = {"bags": bags, "skill": share(max(best["skill"], 0.0)), "unions": f"{best['unions']:,}"}
+    p = nested.p_value()
+    if p < CLEAR:
+        return Reason("told", values, "yes")
+    return Reason("perhaps", values, "with care") if p < LIKELY else Reason("not_told", values, "no")
 
 
-def _intervals(coverage: pd.DataFrame, model: str, n: int, bags: str, outputs: str) -> list[str]:
-    own = coverage[coverage["model"] == model]
-    if not len(own):
-        return ["It gives no intervals."]
-    judged = {level: own[own["level"] == level].iloc[0] for level in JUDGED}
-    held = [
-        f"its {level:.0%} intervals held {row['coverage']:.0%} of the {outputs} of unseen {bags}"
-        f" (chance allows {row['low']:.0%} to {row['high']:.0%})"
-        for level, row in judged.items()
-    ]
-    sentences = [_capital(" and ".join(held)) + "."]
-    if n < TOO_FEW:
-        return sentences
-    by_judgement = {
-        what: [f"{level:.0%}" for level, row in judged.items() if row["judgement"] == what]
-        for what in ("too narrow", "too wide")
-    }
-    for what, advice in (
-        ("too narrow", "the uncertainty is larger than they say"),
-        ("too wide", "the uncertainty is smaller than they say"),
-    ):
-        if by_judgement[what]:
-            which = " and ".join(by_judgement[what])
-            sentences.append(f"The {which} intervals are {what}, beyond chance: {advice}.")
-    if not any(by_judgement.values()):
-        sentences.append(f"That is what such intervals should hold, as far as {n} {bags} can show.")
-    sentences.append(f"This says nothing of intervals of rates inside {bags}, where nothing was counted.")
-    return sentences
+def _inside_bags(nested: Nested, bags: str) -> Reason:
+    """What is expected of cells."""
+    skill = nested.cells().skill
+    ends = {"skill": skill.value, "low": skill.low, "high": skill.high}
+    values = {"bags": bags, **{name: share(max(value, 0.0)) for name, value in ends.items()}}
+    if skill.value < LEAST:
+        return Reason("little", values, "no")
+    return Reason("much", values, "yes" if skill.value >= USEFUL and skill.low > 0 else "with care")
 
 
-def _correlated(validation: Validation) -> list[str]:
-    value = float(validation.scores()["correlation"].iloc[0])
-    return [] if np.isnan(value) else [f"Predicted and observed rates correlate at {value:.2f}."]
+def _intervals(nested: Nested, validation: Validation | None, bags: str) -> Reason:
+    """Whether the uncertainty can be trusted, of what can be seen and beyond."""
+    expected, seen = nested.cells().coverage[JUDGED], _of_unseen_bags(validation)
+    values = {"bags": bags, "level": share(JUDGED), "held": share(expected.value)}
+    if seen is not None and seen < min(expected.value, JUDGED - TOLERATED):
+        return Reason("unseen", {**values, "unseen": share(seen)}, _allowed(seen))
+    return Reason("narrow" if expected.value < JUDGED - TOLERATED else "right", values, _allowed(expected.value))
 
 
-def _described(name: str, bags: str) -> str:
-    known = {"constant": "one constant rate", "glm": f"a regression on averages over {bags}"}
-    return known.get(name, f"{name!r}")
+def _allowed(held: float) -> Word:
+    """The best word where intervals of the level that is judged hold so much."""
+    return "no" if held < FAR_OFF else "with care" if held < JUDGED - TOLERATED else "yes"
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def _p_value(p: float, of: str = "") -> str:
-    if np.isnan(p):
-        return ""
-    return f", p < 0.001{of}" if p < 0.001 else f", p = {p:.2g}{of}"
+def _of_unseen_bags(validation: Validation | None) -> float | None:
+    """Coverage of the totals of bags that were left out; None where it is not known."""
+    if validation is None or not len(validation.table):
+        return None
+    scores = validation.scores()
+    name = f"coverage_{percent(JUDGED)}"
+    value = float(scores[name].iloc[0]) if name in scores else np.nan
+    return value if np.isfinite(value) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import vbagg
+from vbagg import numerals
+from vbagg.colours import ColourScale, wants_log
 from vbagg.geo import display, plots
+from vbagg.geo.files import plural
 from vbagg.geo.ground_cells import BEYOND, PLACE
 from vbagg.geo.ground_maps import is_every_cell
 from vbagg.report import Code, Districts, Figure, Finding, MadeWith, MapLayer, Report, Section, Table, write_report
+from vbagg.report.scales import scales_of
+from vbagg.wording import own_word, sentence
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
-from vbagg.workflow.orientation import is_oriented, orientation_of
-from vbagg.workflow.page import CITATION, NOUNS
+from vbagg.workflow.report_page.key_figures import NOUNS
+from vbagg.workflow.report_page.orientation import is_oriented, orientation_of
+from vbagg.workflow.report_page.page import CITATION
 from vbagg.workflow.results import read_map, written_by
 from vbagg.workflow.run import Run
 from vbagg.workflow.settings import settings_text
@@ -60,14 +66,14 @@ class GroundPage:
         name: str = self.run.settings.ground.name  # type: ignore[attr-defined]
         layers = list(self._layers(maps, frame))
         return Report(
-            title=f"{self.response[:1].upper() + self.response[1:]}: rates on new ground, {name}",
-            subtitle=f"{beyond.cells:,} cells, predicted by a model that was fitted elsewhere or for another time",
+            title=f"{own_word(self.response)}: rates on new ground, {name}",
+            subtitle=f"{plural(beyond.cells, 'cell')}, from a model that was fitted elsewhere or for another time",
             summary=list(self._summary(beyond, table)),
             layers=layers,
             bounds=frame.bounds,
             districts=None if table is None else self._districts(table, frame),
             orientation=orientation_of(self.run, maps, frame),
-            sections=list(self._sections(maps, beyond)),
+            sections=list(self._sections(maps, beyond, scales_of(layers))),
             citation=CITATION.format(version=vbagg.__version__),
             made_with=MadeWith(vbagg.__version__, time.strftime("%Y-%m-%d"), self.run.command),
             compare=next((layer.name for layer in layers if layer.name in (BEYOND, PLACE)), None),
@@ -88,14 +94,14 @@ class GroundPage:
         return table
 
     def _summary(self, beyond: Beyond, table: gpd.GeoDataFrame | None) -> Iterator[tuple[str, str]]:
-        yield NOUNS[beyond.exposure], f"{beyond.weight:,.0f}"
+        yield NOUNS[beyond.exposure], numerals.count(beyond.weight)
         if table is not None:
-            yield "Polygons", f"{len(table):,}"
+            yield "Polygons", numerals.count(len(table))
         if table is not None and "total" in table:
-            yield f"Expected {self.response}", f"{np.nansum(table['total']):,.0f}"
+            yield f"Expected {self.response}", numerals.count(np.nansum(table["total"]))
         for what, cells in (("Cells beyond the training data", beyond.marked), ("Places unknown", beyond.far)):
             if cells is not None:
-                yield what, f"{100 * cells / beyond.cells:.3g}%"
+                yield what, numerals.share(cells / beyond.cells)
 
     def _layers(self, maps: Path, frame: display.Frame) -> Iterator[MapLayer]:
         level = self.run.settings.maps.level
@@ -105,8 +111,8 @@ class GroundPage:
             values, tags = read_map(files[name], frame)
             label, look = pictures.layer_look(name, values)
             if name == "rate_mean":
-                label, look = "Rate: mean", {"log": pictures.wants_log(values), "lower": ends[0], "upper": ends[1]}
-                look["interval"] = f"{100 * level:g}% interval"
+                label, look = "Rate: mean", {"log": wants_log(values), "lower": ends[0], "upper": ends[1]}
+                look["interval"] = f"{numerals.level(level)} interval"
             yield MapLayer(name, label, tags.get("units", ""), values, description=tags.get("title", ""), **look)
 
     def _districts(self, table: gpd.GeoDataFrame, frame: display.Frame) -> Districts:
@@ -114,17 +120,19 @@ class GroundPage:
 
     def _facts(self, row: Any) -> dict[str, str]:
         exposure = self.prepared.exposure
-        facts = {"Polygon": str(row[self.prepared.polygons.id]), NOUNS[exposure]: f"{row[exposure]:,.0f}"}
-        for what, name, digits in ((f"Expected {self.response}", "total", ",.0f"), ("Rate", "rate", ".3g")):
+        facts = {"Polygon": str(row[self.prepared.polygons.id]), NOUNS[exposure]: numerals.count(row[exposure])}
+        for what, name, write in (
+            (f"Expected {self.response}", "total", numerals.count),
+            ("Rate", "rate", numerals.rate),
+        ):
             if name in row:
-                low, high = row[f"{name}_lower"], row[f"{name}_upper"]
-                facts[what] = f"{row[name]:{digits}} ({low:{digits}} to {high:{digits}})"
+                facts[what] = numerals.with_span(row[name], row[f"{name}_lower"], row[f"{name}_upper"], write)
         if "extrapolated" in row and np.isfinite(row["extrapolated"]):
-            facts["Extrapolated"] = f"{100 * row['extrapolated']:.3g}%"
+            facts["Extrapolated"] = numerals.share(row["extrapolated"])
         return facts
 
-    def _sections(self, maps: Path, beyond: Beyond) -> Iterator[Section]:
-        drawn = self._figures(maps)
+    def _sections(self, maps: Path, beyond: Beyond, scales: Mapping[str, ColourScale]) -> Iterator[Section]:
+        drawn = self._figures(maps, scales)
         warned = [Finding("warning" if beyond.marked or beyond.far else "advice", text) for text in beyond.sentences()]
         about = (
             "Cells are new individuals: intervals hold what is unknown of each of them, and of the place where no"
@@ -143,7 +151,7 @@ class GroundPage:
         text = settings_text(self.run.settings, self.run.folder.path / SETTINGS)
         yield Section("Settings", "settings", [Code(text)])
 
-    def _figures(self, maps: Path) -> dict[str, Figure]:
+    def _figures(self, maps: Path, scales: Mapping[str, ColourScale]) -> dict[str, Figure]:
         into = self.folder / "plots" / self.run.file_name(self.response)
         into.mkdir(parents=True)
         polygons = None if is_every_cell(self.prepared) else self.prepared.polygons
@@ -151,11 +159,12 @@ class GroundPage:
         for name in DRAWN:
             raster = maps / f"{name}.tif"
             if raster.is_file():
-                picture = plots.read_picture(raster)
-                log = pictures.wants_log(picture.values)
-                path = plots.plot_map(raster, into / f"{name}.png", polygons=polygons, log=log, oriented=oriented)
-                title = picture.tags["title"]
-                drawn[name] = Figure(path, f"{title[:1].upper()}{title[1:]}.", name)
+                path = plots.plot_map(
+                    raster, into / f"{name}.png", polygons=polygons, scale=scales.get(name), oriented=oriented
+                )
+                drawn[name] = Figure(
+                    path, f"{sentence(plots.tags_of(raster)['title'])}.", pictures.SHORT.get(name, name)
+                )
         return drawn
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from vbagg.workflow.browser import find_browser
 from vbagg.workflow.folder import RunFolder
 from vbagg.workflow.given import GIVEN, Given, require_whole
 from vbagg.workflow.point_words import with_words_of_points
@@ -16,7 +17,7 @@ from vbagg.workflow.progress import Shown, showing
 from vbagg.workflow.run import Run, carry_out, require
 from vbagg.workflow.settings import Settings, from_words
 from vbagg.workflow.shared import SharedLayout
-from vbagg.workflow.stages import PREPARED, STAGES, check_settings
+from vbagg.workflow.stages import PREPARED, REPORT, STAGES, check_settings
 
 if TYPE_CHECKING:
     from vbagg.doctor import Findings
@@ -84,6 +85,8 @@ def carry_out_stages(
     client: Any = None,
 ) -> Run:
     """Carry out these stages one after the other, with what was given as objects."""
+    if REPORT.name in names and settings.report.pdf:
+        find_browser()  # or else all is done in vain
     folder = RunFolder(out)
     with folder.in_use(), SharedLayout(out) as shared:
         job = Run(settings, folder, shown.tell, command, shown.step, shared, client)

@@ -12,6 +12,7 @@ from vbagg.effects import FALSE_ALARMS
 from vbagg.geo.files import plural, some
 from vbagg.likelihoods import get_likelihood
 from vbagg.links import get_link
+from vbagg.numerals import count, level, ratio, share, span, with_span
 from vbagg.report import Table
 from vbagg.workflow.results import written_by
 
@@ -25,6 +26,7 @@ FURTHEST, MOST_ROWS = 5, 50
 """Polygons that are shown where none stands out, and the most that are."""
 APART = 0.05
 """Share by which a fitted total differs notably from the official one."""
+TINY = 1e-9
 OPTION = "--match-totals"
 
 
@@ -97,30 +99,30 @@ class OddTotals:
             " Far-off totals may be faults of reporting, a wrong number of people, cases treated elsewhere, or an"
             " outbreak: look at them before at the map."
         )
-        chance = f"Of those that stand out, up to about {FALSE_ALARMS:.0%} are expected to do so by chance alone."
+        chance = f"Of those that stand out, up to about {share(FALSE_ALARMS)} are expected to do so by chance alone."
         if odd.empty:
             return f"None of {plural(len(asked), 'total')} stands out. {how} The furthest out are below."
-        number = "One" if len(odd) == 1 else f"{len(odd):,}"
+        number = "One" if len(odd) == 1 else count(len(odd))
         return f"{number} of {plural(len(asked), 'total')} {'stands' if len(odd) == 1 else 'stand'} out. {how} {chance}"
 
     def shown(self) -> Table:
         """Those that stand out, or the furthest."""
         odd = self.odd
         rows = self.asked.head(FURTHEST) if odd.empty else odd.head(MOST_ROWS)
-        more = f" The first {MOST_ROWS} of {len(odd):,}." if len(odd) > MOST_ROWS else ""
+        more = f" The first {MOST_ROWS} of {count(len(odd))}." if len(odd) > MOST_ROWS else ""
         return Table(
             ["polygon", "official", "expected from the others", "official over expected", "chance"],
             [self._row(row) for row in rows.to_dict("records")],
-            f"Median and {100 * self.level:g}% interval of a count expected from the other polygons. Chance: how often"
+            f"Median and {level(self.level)} interval of a count expected from the other polygons. Chance: how often"
             f" a total is at least so far off on its side, doubled.{more}",
         )
 
     def _row(self, row: dict[str, Any]) -> list[str | float | None]:
         known = np.isfinite(row["observed"])
-        official = _count(row["observed"]) if known else _between(row["observed_lower"], row["observed_upper"])
-        expected = row["from_others"]
-        interval = f"{_count(expected)} ({_count(row['from_others_lower'])} to {_count(row['from_others_upper'])})"
-        times = f"{row['observed'] / expected:.2g}" if known and expected > 0 and row["observed"] >= 0 else None
+        official = count(row["observed"]) if known else span(row["observed_lower"], row["observed_upper"], count)
+        expected, ends = row["from_others"], (row["from_others_lower"], row["from_others_upper"])
+        interval = with_span(expected, *ends, count)
+        times = ratio(row["observed"] / expected) if known and expected > 0 and row["observed"] >= 0 else None
         return [str(row[self.id]), official, interval, times, percentage(row["chance"])]
 
     def fitted_beside_official(self, may_match: bool, matched: bool) -> str:
@@ -131,7 +133,7 @@ class OddTotals:
         official, fitted = known["observed"], known["fitted"]
         apart = np.abs(fitted - official) > APART * np.abs(official)
         text = (
-            f"Official totals add up to {_count(official.sum())}, fitted ones to {_count(fitted.sum())}"
+            f"Official totals add up to {count(official.sum())}, fitted ones to {count(fitted.sum())}"
             f" ({_apart(fitted.sum(), official.sum())}). "
         )
         text += (
@@ -140,12 +142,12 @@ class OddTotals:
             " count. "
         )
         if not apart.any():
-            return text + f"Here all of them are within {APART:.0%} of the official ones."
+            return text + f"Here all of them are within {share(APART)} of the official ones."
         furthest = known.loc[(np.abs(fitted - official) / np.maximum(np.abs(official), 0.5)).idxmax()]
         text += (
-            f"{plural(int(apart.sum()), 'fitted total')} of {len(known):,} {'is' if apart.sum() == 1 else 'are'} more"
-            f" than {APART:.0%} off, the furthest {furthest[self.id]} (official {_count(furthest['observed'])}, fitted"
-            f" {_count(furthest['fitted'])})."
+            f"{plural(int(apart.sum()), 'fitted total')} of {count(len(known))} {'is' if apart.sum() == 1 else 'are'}"
+            f" more than {share(APART)} off, the furthest {furthest[self.id]} (official"
+            f" {count(furthest['observed'])}, fitted {count(furthest['fitted'])})."
         )
         if not may_match:
             return text
@@ -164,23 +166,12 @@ class OddTotals:
 
 
 def percentage(chance: float) -> str:
-    """A small probability."""
-    if chance < 1e-4:
-        return "under 0.01%"
-    return f"{chance:.0%}" if chance >= 0.1 else f"{100 * chance:.2g}%"
-
-
-def _count(value: float) -> str:
-    """A total: whole, unless it is small or between whole numbers."""
-    return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:,.2g}"
-
-
-def _between(low: float, high: float) -> str:
-    return f"{_count(low)} to {_count(high)}" if np.isfinite(high) else f"{_count(low)} or more"
+    """A chance, which is never nothing."""
+    return share(max(chance, TINY))
 
 
 def _apart(value: float, reference: float) -> str:
     if reference == 0:
         return "of 0"
-    share = value / reference - 1
-    return "the same" if abs(share) < 5e-4 else f"{100 * abs(share):.2g}% {'more' if share > 0 else 'less'}"
+    more = value / reference - 1
+    return "the same" if abs(more) < 5e-4 else f"{share(abs(more))} {'more' if more > 0 else 'less'}"

@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vbagg.colours import ColourScale, wants_log
+from vbagg.files import file_names
 from vbagg.geo import diagnostics, plots
+from vbagg.geo.described import Described
 from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
 from vbagg.geo.ratio import RATIO
 from vbagg.geo.relevance import partial_dependence, relevance
 from vbagg.geo.told import COMPLETENESS
 from vbagg.geo.units import Units, link_of, usual_per
 from vbagg.report import Figure
+from vbagg.wording import sentence
 from vbagg.workflow.odd_totals import are_differences
-from vbagg.workflow.orientation import is_oriented
+from vbagg.workflow.report_page.orientation import is_oriented
 from vbagg.workflow.run import Run
 
 if TYPE_CHECKING:
     import geopandas as gpd
+    import pandas as pd
 
     from vbagg.geo.prepared import Prepared
 
+Figures = dict[str, Figure]
+"""Pictures with captions, by name."""
 MAPS = ("input", "rate_mean", "rate_sd", "exceedance")
-VALIDATION = ("predicted", "calibration")
+VALIDATION = ("predicted", "coverage", "pit")
 ODD = ("effects",)
-COVARIATES = ("relevance", "dependence")
-LOG_SPREAD = 20.0
+RELEVANCE, DEPENDENCE = "relevance", "dependence"
+RELEVANCE_CAPTION = (
+    "Share of the variation of rates that goes through each covariate: median, and a line for the 90% interval. Shares"
+    " need not add up to 100%."
+)
 SHORT = {
+    "rate_mean": "Rate: mean",
     "rate_sd": "Rate: standard deviation",
     "rate_interval_width": "Rate: width of the interval",
     "exceedance": "Probability of exceedance",
@@ -41,18 +53,6 @@ SHORT = {
     "extrapolation_place": "Extrapolation: the place",
     RATIO: "Rate: with points over without",
 }
-
-
-def wants_log(values: np.ndarray) -> bool:
-    """Whether positive values, extreme ones apart, spread so far that colours should follow their logarithm.
-
-    Where some are negative they have none.
-    """
-    positive = values[values > 0]
-    if positive.size < 2 or (values < 0).any():
-        return False
-    low, high = np.quantile(positive, [0.02, 0.98])
-    return bool(high > LOG_SPREAD * low)
 
 
 def layer_look(name: str, values: np.ndarray) -> tuple[str, dict[str, Any]]:
@@ -69,27 +69,34 @@ def layer_look(name: str, values: np.ndarray) -> tuple[str, dict[str, Any]]:
 
 
 def draw_all(
-    run: Run, prepared: Prepared, response: str, maps: Path, table: gpd.GeoDataFrame, folder: Path
-) -> dict[str, Figure]:
-    """Draw everything into the folder `plots`; figures with captions by name."""
+    run: Run,
+    prepared: Prepared,
+    response: str,
+    maps: Path,
+    table: gpd.GeoDataFrame,
+    folder: Path,
+    scales: Mapping[str, ColourScale],
+) -> Figures:
+    """Draw everything into the folder `plots`, in the colours of the viewer; figures with captions by name."""
     options = run.settings.maps
     units = Units(response, usual_per(prepared.exposure, options.per), prepared.exposure, run.settings.model.likelihood)
     into = folder / "plots" / run.file_name(response)
     into.mkdir(parents=True)
-    log, oriented = wants_log(table["observed_rate"].to_numpy()), is_oriented(run, maps)
+    oriented = is_oriented(run, maps)
     drawn = {
         "input": Figure(
-            plots.plot_input(table, into / "input.png", units, log=log, oriented=oriented),
+            plots.plot_input(table, into / "input.png", units, scale=scales.get("rate_mean"), oriented=oriented),
             "What was observed: one rate for each polygon.",
             "Map of observed rates",
         )
     }
     for name in MAPS[1:]:
         if (maps / f"{name}.tif").exists():
+            raster, scale = maps / f"{name}.tif", scales.get(name)
             path = plots.plot_map(
-                maps / f"{name}.tif", into / f"{name}.png", polygons=prepared.polygons, log=log, oriented=oriented
+                raster, into / f"{name}.png", polygons=prepared.polygons, scale=scale, oriented=oriented
             )
-            drawn[name] = Figure(path, f"{plots.read_picture(maps / f'{name}.tif').tags['title'].capitalize()}.", name)
+            drawn[name] = Figure(path, f"{sentence(plots.tags_of(raster)['title'])}.", SHORT.get(name, name))
     drawn |= _effects(table, into, are_differences(run.settings), oriented)
     rate, share = table["rate"] / table["fitted"], table.get(COMPLETENESS, 1.0) if prepared.told.completeness else 1.0
     drawn["fitted"] = Figure(
@@ -147,33 +154,44 @@ def _validation(run: Run, response: str, units: Units, into: Path) -> dict[str, 
     )
     return {
         "predicted": Figure(predicted, "Polygons that were left out of the fit.", "Scatter plot"),
-        "calibration": Figure(
-            diagnostics.plot_calibration(validation, into / "calibration.png"),
+        "coverage": Figure(
+            diagnostics.plot_coverage(validation, into / "coverage.png"),
             "Are intervals as wide as they should be? Points in the grey band are what chance allows.",
-            "Coverage of intervals and histogram of the probability integral transform",
+            "Coverage of intervals at all levels",
+        ),
+        "pit": Figure(
+            diagnostics.plot_pit(validation, into / "pit.png"),
+            "The probability integral transform: bars of equal height mean that predictions are neither too high nor"
+            " too low, and neither too sure nor too cautious.",
+            "Histogram of the probability integral transform",
         ),
     }
 
 
-def _covariates(run: Run, prepared: Prepared, response: str, units: Units, into: Path) -> dict[str, Figure]:
+def _covariates(run: Run, prepared: Prepared, response: str, units: Units, into: Path) -> Figures:
     if not prepared.covariates:
         return {}
-    model = run.model(response)
+    model, level = run.model(response), run.settings.maps.level
     run.tell(f"{response}: relevance of covariates")
-    scale = link_of(model).scale_name
-    shares = diagnostics.plot_relevance(relevance(model, prepared), into / "relevance.png", scale=scale)
+    labels = {name: prepared.label(name) for name in prepared.covariates}
+    shares = diagnostics.plot_relevance(
+        relevance(model, prepared), into / "relevance.png", scale=link_of(model).scale_name, labels=labels
+    )
     curves = {}
     for at, name in enumerate(prepared.covariates):
         run.tell(f"{response}: dependence on {name}", at / len(prepared.covariates))
-        curves[name] = partial_dependence(model, prepared, name, level=run.settings.maps.level, per=units.per)
-    dependence = diagnostics.plot_partial_dependence(
-        curves, prepared, into / "dependence.png", units=units.rate, level=run.settings.maps.level
+        curves[name] = partial_dependence(model, prepared, name, level=level, per=units.per)
+    return {RELEVANCE: Figure(shares, RELEVANCE_CAPTION, "Relevance of covariates")} | _curves(
+        curves, prepared, units, into, level
     )
-    return {
-        "relevance": Figure(shares, "Share of the variation of rates that goes through each covariate.", "Bar chart"),
-        "dependence": Figure(
-            dependence,
-            "Mean rate if a covariate had the same value everywhere, all else as it is, with its interval.",
-            "Curves of the rate against each covariate",
-        ),
-    }
+
+
+def _curves(curves: Mapping[str, pd.DataFrame], prepared: Prepared, units: Units, into: Path, level: float) -> Figures:
+    """A small picture of each covariate, on one scale of rates."""
+    top, drawn = diagnostics.highest_rate(curves), {}
+    for file, (name, curve) in zip(file_names(list(curves)), curves.items(), strict=True):
+        path = into / f"{DEPENDENCE}_{file}.png"
+        diagnostics.plot_dependence(curve, name, prepared, path, units=units.rate, top=top)
+        about = prepared.described.get(name, Described()).titled(name)
+        drawn[f"{DEPENDENCE} {name}"] = Figure(path, "", f"The rate against {about}", small=True)
+    return drawn

@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from vbagg.doctor import Findings
     from vbagg.geo.display import Frame
     from vbagg.geo.ratio import Change
-    from vbagg.validate import Validation
+    from vbagg.validate import Nested, Validation, Verdict
 
-FINDINGS, FOLDS, VERDICT = "findings.json", "folds.json", "verdict.txt"
+FINDINGS, FOLDS, VERDICT, WORD = "findings.json", "folds.json", "verdict.txt", "verdict.json"
+NESTED = "nested.json"
 RATES = (
     *("observed", "observed_rate", "fitted", "fitted_lower", "fitted_upper"),
     *("rate", "predicted_lower", "predicted_upper"),
     *("effect", "effect_lower", "effect_upper", "from_others", "from_others_lower", "from_others_upper", "chance"),
     "stands_out",
 )
+AREAS = ("covered", "rate", "rate_lower", "rate_upper")
 CHANGE = "with_points.json"
 """What points change in the maps."""
 BOUNDS = ("observed_lower", "observed_upper")
@@ -79,6 +81,20 @@ def read_polygon_table(path: Path, id: str, exposure: str, told: Sequence[str] =
     return table
 
 
+def read_areas(path: Path, exposure: str) -> gpd.GeoDataFrame:
+    """Other areas with the totals and rates that a model has for them."""
+    import geopandas as gpd
+    import pandas as pd
+
+    with written_by("predict", path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of GDAL, about files that it can hardly read
+        table = gpd.read_file(path)
+        for name in (exposure, *AREAS):
+            if name not in table or not pd.api.types.is_numeric_dtype(table[name]):
+                raise ValueError(f"it must have a column {name!r} of numbers")
+    return table
+
+
 def _require_states(table: gpd.GeoDataFrame) -> None:
     """Raise unless the table says of every total that it lacks what is known of it."""
     import pandas as pd
@@ -129,13 +145,41 @@ def write_validation(validation: Validation, folder: Path, unit: str) -> None:
     validation.scores().to_csv(folder / "scores.csv")
     validation.coverage().to_csv(folder / "coverage.csv", index=False)
     validation.compare().to_csv(folder / "comparison.csv")
-    (folder / VERDICT).write_text(validation.verdict("polygons", unit=unit) + "\n", encoding="utf-8")
+    if validation.nested is not None:
+        (folder / NESTED).write_text(json.dumps(validation.nested.document()), encoding="utf-8")
+        validation.nested.scales().to_csv(folder / "scales.csv", index=False)
+    verdict = validation.verdict("polygons")
+    (folder / WORD).write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
+    (folder / VERDICT).write_text(validation.summary("polygons", unit=unit) + "\n", encoding="utf-8")
 
 
 def read_verdict(folder: Path) -> str:
     """The verdict that `write_validation` wrote."""
     with written_by("validate", folder / VERDICT):
         return (folder / VERDICT).read_text(encoding="utf-8").strip()
+
+
+def read_nested(folder: Path) -> Nested | None:
+    """What fits to larger areas said, None if there were none."""
+    if not (folder / NESTED).exists():
+        return None
+    from vbagg.validate import Nested
+
+    with written_by("validate", folder / NESTED):
+        nested = Nested.from_document(json.loads((folder / NESTED).read_text(encoding="utf-8")))
+        nested.scales()
+        return nested
+
+
+def read_judgement(folder: Path) -> Verdict | None:
+    """How far the map can be relied on, in a word and with reasons; None if nobody has looked."""
+    path = folder / WORD
+    if not path.exists():
+        return None
+    from vbagg.validate import Verdict
+
+    with written_by("validate", path):
+        return Verdict.from_document(json.loads(path.read_text(encoding="utf-8")))
 
 
 def read_validation(folder: Path) -> Validation | None:
@@ -147,7 +191,7 @@ def read_validation(folder: Path) -> Validation | None:
     with written_by("validate", folder / FOLDS):
         document = json.loads((folder / FOLDS).read_text(encoding="utf-8"))
         folds = tuple(FoldResult.from_json(json.dumps(fold)) for fold in document["folds"])
-        validation = Validation(folds, document["per"])
+        validation = Validation(folds, document["per"], read_nested(folder))
         # what cannot be scored is none of ours
         validation.scores().loc["vbagg"]
         validation.coverage()

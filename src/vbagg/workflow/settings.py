@@ -23,6 +23,10 @@ LEARNT = "learnt"
 """In the place of a number that is learnt."""
 FILES = "files"
 """Marks fields that hold paths, which count from the folder of the TOML file."""
+NEIGHBOURS, NO_AREAS = "neighbours", "none"
+"""In the place of a column of larger areas."""
+BARE = "bare"
+"""Marks fields whose option may stand without a value, which is then this one."""
 FLAG = "flag"
 """Word for a field outside of its section, where its own name would not explain itself."""
 
@@ -65,6 +69,10 @@ class Data(Section):
     layer: str | None = Field(default=None, description="Layer of the polygon file, if it has several.")
     id: str | None = Field(
         default=None, description="Column that names the polygons; that of `--on`, or else row numbers, otherwise."
+    )
+    name: str | None = Field(
+        default=None,
+        description="Column with the names of the polygons for the report; by usual names, or else the id, otherwise.",
     )
     response: tuple[str, ...] = Field(
         default=(), description="Column with the totals; repeat for several, a model each."
@@ -222,6 +230,12 @@ class Validation(Section):
         default="random", description="Polygons drawn at random, or compact regions."
     )
     fold_column: str | None = Field(default=None, description="Column of the polygons that holds the folds, instead.")
+    nested: str = Field(
+        default=NEIGHBOURS,
+        description="Test maps inside polygons by fits to larger areas: those of this column of the polygons, or groups"
+        " of neighbours; `none` leaves it out.",
+        json_schema_extra={BARE: NEIGHBOURS},
+    )
     skip: bool = Field(default=False, description="Leave validation out.", json_schema_extra={FLAG: "skip_validation"})
 
 
@@ -249,6 +263,9 @@ class Page(Section):
     orientation: bool | None = Field(
         default=None, description="Coasts, borders and cities on maps; if not said, where polygons lie on land."
     )
+    period: str | None = Field(default=None, description="When cases were counted, such as 2013, for the report.")
+    source: str | None = Field(default=None, description="Who counted them, for the report.")
+    pdf: bool = Field(default=False, description="Also write the report as PDF, by Chromium or Chrome.")
 
 
 class Settings(Section):

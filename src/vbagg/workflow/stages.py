@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +15,14 @@ from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.point_words import with_words_of_points
 from vbagg.workflow.results import CHANGE, write_findings, write_validation
 from vbagg.workflow.run import WITHOUT_POINTS, Run, Stage, outdated
-from vbagg.workflow.settings import Settings
+from vbagg.workflow.settings import NEIGHBOURS, NO_AREAS, Settings
 
 if TYPE_CHECKING:
     from vbagg.doctor import Findings
     from vbagg.geo.prepare import Prepared
     from vbagg.models.observations import Observations
     from vbagg.models.vbagg import VBAgg
+    from vbagg.validate import Nested
 
 PREDICTED = 0.9
 """Share of the time for maps that pieces take; filling bands of rows takes the rest."""
@@ -301,9 +303,43 @@ def _validate(run: Run, folder: Path) -> None:
             also=None if also is None else {"vbagg": also},
             **prepared.reporting(),
         )
+        validation = replace(validation, nested=_inside(run, prepared, response, bags, y), test_inside=None)
         write_validation(validation, folder / run.file_name(response), rate_units(run, prepared, response))
         for note in validation.notes:
             run.folder.log(f"validation: {response}: {note}")
+
+
+def _inside(run: Run, prepared: Prepared, response: str, bags: Any, y: Any) -> Nested | None:
+    """What fits to larger areas say of the polygons inside; None where that is left out, or too few to tell."""
+    from vbagg.bags import Bags
+    from vbagg.validate import nested
+    from vbagg.validate.verdict import FEWEST_BAGS
+
+    column = run.settings.validation.nested
+    if column == NO_AREAS or y.notna().sum() < FEWEST_BAGS or not isinstance(bags, Bags):
+        return None
+    told = prepared.reporting()
+    return nested(
+        make_model(run.settings),
+        bags,
+        y,
+        None if column == NEIGHBOURS else _column(prepared, column, bags.labels),
+        fitted=run.model(response) if prepared.points is None else None,
+        trials=trials_of(run, prepared),
+        progress=_by_scale(run, response),
+        keep=run.folder.kept(VALIDATION.name) / run.file_name(response),
+        **told,
+    )
+
+
+def _by_scale(run: Run, response: str) -> Callable[[dict[str, Any]], None]:
+    """Tell which larger areas are fitted."""
+
+    def report(entry: dict[str, Any]) -> None:
+        if "scale" in entry:
+            run.tell(f"{response}: inside groups of polygons ({entry['scale']})", entry["done"] / entry["of"])
+
+    return report
 
 
 def _folds(run: Run, prepared: Prepared, y: Any, bags: Any) -> Any:
@@ -367,7 +403,7 @@ def shares_of_maps(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
 
 
 def _report(run: Run, folder: Path) -> None:
-    from vbagg.workflow.page import write_pages
+    from vbagg.workflow.report_page.page import write_pages
 
     # what an earlier check found of other inputs is left out
     write_pages(run, folder, run.findings() if outdated(run, CHECK) is None else None)
@@ -377,6 +413,6 @@ CHECK = Stage("check", "check", _check)
 PREPARED = Stage("prepared", "prepare", _prepare)
 MODELS = Stage("models", "fit", _fit, (PREPARED,))
 MAPS = Stage("maps", "predict", _map, (MODELS,))
-VALIDATION = Stage("validation", "validate", _validate, (PREPARED,))
+VALIDATION = Stage("validation", "validate", _validate, (PREPARED, MODELS))
 REPORT = Stage("report", "report", _report, (MAPS, VALIDATION), (CHECK,))
 STAGES = {stage.name: stage for stage in (CHECK, PREPARED, MODELS, MAPS, VALIDATION, REPORT)}

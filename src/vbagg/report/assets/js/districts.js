@@ -32,6 +32,13 @@ function outlines(districts) {
   return L.layerGroup(["rim", "line"].map((kind) => borders(rings, "outlines", kind)));
 }
 
+/** An area of which the map knows its box alone. */
+function framed(box, facts) {
+  const [[west, south], [east, north]] = [box.getSouthWest(), box.getNorthEast()].map(({ lng, lat }) => [lng, lat]);
+  const ring = [[west, south], [east, south], [east, north], [west, north], [west, south]];
+  return { box, facts, geometry: { type: "Polygon", coordinates: [ring] } };
+}
+
 function ringsOf({ type, coordinates }) {
   return L.GeoJSON.coordsToLatLngs(type === "Polygon" ? coordinates : coordinates.flat(), 1);
 }

@@ -9,3 +9,12 @@ function element(name, attributes = {}, ...children) {
   node.append(...children);
   return node;
 }
+
+/** The same function, its results kept. */
+function remembered(make) {
+  const made = new Map();
+  return (key) => {
+    if (!made.has(key)) made.set(key, make(key));
+    return made.get(key);
+  };
+}

@@ -6,6 +6,9 @@ function planeOf({ south, north }) {
   return L.extend({}, L.CRS.EPSG4326, { transformation, wrapLng: undefined });
 }
 
+/** Whether the reader asked for no movement. */
+const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
 function boxOf({ west, south, east, north }) {
   return L.latLngBounds([south, west], [north, east]);
 }

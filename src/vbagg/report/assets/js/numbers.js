@@ -23,7 +23,7 @@ function textOf(code, coding) {
   const decimal = decimalOf(code, coding);
   if (decimal.sign === 0) return "0";
   const magnitude = magnitudeOf(decimal);
-  const plain = magnitude >= 1e-4 && magnitude < 1e7;
+  const plain = magnitude >= 1e-4 && magnitude < 1e15;
   const text = plain ? plainText(magnitude, Math.max(0, -decimal.power)) : scientificText(decimal);
   return (decimal.sign < 0 ? MINUS : "") + text;
 }

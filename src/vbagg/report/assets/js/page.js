@@ -6,7 +6,7 @@ function connectFigures() {
       const source = button.querySelector("img");
       picture.src = source.src;
       picture.alt = source.alt;
-      box.querySelector("figcaption").textContent = button.parentNode.querySelector("figcaption").textContent;
+      box.querySelector("figcaption").textContent = button.parentNode.querySelector("figcaption")?.textContent ?? source.alt;
       box.showModal();
     });
   }
@@ -63,7 +63,9 @@ function explainFailure(error) {
 }
 
 connectFigures();
+connectWords();
 connectCopying();
 markCurrentSection();
 unfoldForPrint();
+startAreas();
 if (byId("vbagg-settings")) startViewer().catch(explainFailure);

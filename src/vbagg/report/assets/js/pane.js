@@ -38,7 +38,7 @@ function makePane(context, side) {
     finish();
     menu.value = layer.name;
     title.textContent = layer.label;
-    about.textContent = layer.description;
+    about.replaceChildren(...explained(layer.description));
     legend.replaceChildren(...legendOf(layer));
     ground.setAttribute("aria-label", mapLabel(layer));
     node.dataset.layer = layer.name;

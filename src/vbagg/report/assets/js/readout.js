@@ -9,6 +9,16 @@ function showReadout({ readings, districts, point }) {
   byId("vbagg-readout").replaceChildren(element("div", { class: "values" }, ...cards), ...facts, where);
 }
 
+/** What is known of an area that the reader came to from a table, and the way back. */
+function showVisited({ facts }, from) {
+  const back = element("button", { type: "button", class: "back" }, say("visit.back"));
+  back.addEventListener("click", () => {
+    from.scrollIntoView({ block: "center", behavior: isStill() ? "auto" : "smooth" });
+    from.focus({ preventScroll: true });
+  });
+  byId("vbagg-readout").replaceChildren(factList(facts), back);
+}
+
 function showHint() {
   byId("vbagg-readout").replaceChildren(element("p", { class: "hint" }, HINT));
 }

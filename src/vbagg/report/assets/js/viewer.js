@@ -38,6 +38,7 @@ function makeViewer(context) {
   /** Read the point in every visible pane. */
   const ask = async (question) => {
     const turn = ++state.asked;
+    if (question.target) return showTarget(question);
     const { point, origin, spoken } = question;
     const index = pixelAt(point, settings);
     const found = districtsAt(districts, point);
@@ -52,7 +53,17 @@ function makeViewer(context) {
     });
   };
 
+  const showTarget = ({ target, from }) => {
+    byId("vbagg-readout").setAttribute("aria-live", "off");
+    showVisited(target, from);
+    visiblePanes().forEach((pane) => {
+      pane.probe.hide();
+      pane.mark([target]);
+    });
+  };
+
   const release = () => {
+    byId("vbagg-board").classList.toggle("visiting", Boolean(state.pinned?.target));
     if (state.pinned) return ask(state.pinned);
     state.asked++;
     panes.forEach((pane) => {
@@ -65,6 +76,18 @@ function makeViewer(context) {
   const pin = (question) => {
     state.pinned = question;
     release();
+  };
+
+  /** Go to an area of a table, mark it, and tell what is known of it until the reader chooses another place. */
+  const visit = ({ district, bounds, facts, from }) => {
+    const target = district === null ? framed(boxOf(bounds), facts) : districts[district];
+    state.atHome = false;
+    state.pinned = null;
+    byId("vbagg-panes").scrollIntoView({ behavior: isStill() ? "auto" : "smooth" });
+    panes[0].map.flyToBounds(target.box, { padding: [30, 30], animate: !isStill(), duration: 0.8 });
+    state.pinned = { target, from };
+    release();
+    byId("vbagg-readout").focus({ preventScroll: true });
   };
 
   const home = () => {
@@ -124,6 +147,7 @@ function makeViewer(context) {
     for (const event of ["beforeprint", "afterprint"]) addEventListener(event, () => print(event === "beforeprint"));
     showHint();
     await addPane("left", layers[0]);
+    document.addEventListener("vbagg-visit", ({ detail }) => visit(detail));
   };
   return { start };
 }

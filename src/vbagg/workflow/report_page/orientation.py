@@ -6,8 +6,9 @@ from pathlib import Path
 
 from vbagg.geo import plots
 from vbagg.geo.display import Frame
-from vbagg.geo.surroundings import SOURCE, around, lies_on_land
+from vbagg.geo.surroundings import around, lies_on_land
 from vbagg.report import Orientation
+from vbagg.report.texts import texts_in
 from vbagg.workflow.run import Run
 
 COARSE = 64
@@ -37,5 +38,6 @@ def orientation_of(run: Run, maps: Path, frame: Frame) -> Orientation | None:
     coasts, borders = (
         [line.points for line in found.lines if line.is_border == is_border] for is_border in (False, True)
     )
+    say = texts_in()
     places = zip(found.cities.names, *found.cities.places.T.tolist(), strict=True)
-    return Orientation(coasts, borders, list(places), SOURCE)
+    return Orientation(coasts, borders, list(places), say("page.surroundings"))

@@ -9,7 +9,7 @@ from geofiles import write_raster
 
 from vbagg.geo.country_rasters import NORTH, WEST
 from vbagg.geo.display import display_frame
-from vbagg.workflow.orientation import is_oriented, orientation_of
+from vbagg.workflow.report_page.orientation import is_oriented, orientation_of
 from vbagg.workflow.settings import from_words
 
 AT = {"land": (30.2, -1.3), "sea": (WEST, NORTH)}

@@ -1,0 +1,34 @@
+"""Whether the map can be relied on, as the page tells it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from vbagg.report import Judgement
+from vbagg.report.content import Word
+from vbagg.report.texts import Texts
+from vbagg.workflow.report_page.layers import OBSERVED, RATE
+from vbagg.workflow.results import read_judgement
+
+if TYPE_CHECKING:
+    from vbagg.workflow.report_page.subject import Subject
+
+
+def judgement_of(subject: Subject) -> Judgement:
+    """What the validation found; without one, that nobody has looked."""
+    run, say = subject.run, subject.say
+    told = read_judgement(run.folder["validation"] / run.file_name(subject.response))
+    word, reasons = (told.word, told.reasons) if told else ("unchecked", (say("verdict.nobody"),))
+    key = word.replace(" ", "_")
+    return Judgement(cast(Word, word), say("verdict.question"), say(f"verdict.{key}"), reasons)
+
+
+def opens_on(judgement: Judgement) -> str:
+    """The layer that is shown first: district rates where the fine map is no better."""
+    return OBSERVED if judgement.word == "no" else RATE
+
+
+def why_it_opens(say: Texts, judgement: Judgement) -> str:
+    """What to know before looking at the map, if anything."""
+    key = judgement.word.replace(" ", "_")
+    return "" if key == "yes" else say(f"verdict.map_{key}")

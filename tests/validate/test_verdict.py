@@ -1,0 +1,159 @@
+"""Scales, what they lead to expect of cells, and the word: tables made by hand."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from vbagg.validate.carried import COMES_TRUE, WIDTH, carry
+from vbagg.validate.result import FoldResult
+from vbagg.validate.scales import Nested
+from vbagg.validate.sums import Sums
+from vbagg.validate.verdict import FEWEST_BAGS, SENTENCES, Verdict, judge
+
+
+def scale(name, unions, told, observed, size=2, held=0.9, error=1.0, seed=0):
+    """Bags of unions, of which a model tells differences of sd `told` where these are of sd `observed`."""
+    rng = np.random.default_rng(seed)
+    union = np.repeat(np.arange(unions), size)
+    truth = rng.normal(0, 1, len(union))
+    truth -= (np.bincount(union, truth) / size)[union]
+    wrong = rng.normal(0, error, len(union))
+    inside = {f"inside_{k}": (rng.random(len(union)) < held).astype(float) for k in (50, 80, 90, 95)}
+    columns = {"bag": np.arange(len(union)), "union": union, "y": 1.0, "exposure": rng.uniform(1, 3, len(union))}
+    columns |= {
+        "value": observed * truth,
+        "estimate": told * (truth + wrong),
+        "noise": 0.01,
+        "own_error": 0.4,
+        **inside,
+    }
+    return FoldResult(name, ("vbagg",), "normal", unions, pd.DataFrame(columns))
+
+
+def cells(claimed, bags=60):
+    rng = np.random.default_rng(3)
+    bag = np.repeat(np.arange(bags), 40)
+    columns = {"row": np.arange(len(bag)), "bag": bag, "exposure": rng.uniform(1, 2, len(bag)), "parts": 38.0}
+    table = pd.DataFrame({**columns, "own_error": (1 - claimed) * 0.7, "estimate": np.sqrt(claimed * 0.7)})
+    return FoldResult("cells", ("vbagg",), "normal", bags, table)
+
+
+def made(told=0.6, claimed=0.4, bags=60, held=0.9, error=0.3):
+    folds = [scale("2", bags // 2, told, 1.0, 2, held, error, 1), scale("4", bags // 4, told, 1.0, 4, held, error, 2)]
+    return Nested(tuple(folds), cells(claimed, bags))
+
+
+def test_skill_is_that_of_a_loop():
+    fold = scale("2", 13, 0.5, 1.0)
+    own = one = noise = 0.0
+    for row in fold.table.itertuples():
+        own += row.exposure * (row.value - row.estimate) ** 2
+        one += row.exposure * row.value**2
+        noise += row.exposure * row.noise
+    sums = Sums.of(fold.table)
+    assert sums.total().skill == pytest.approx(1 - (own - noise) / (one - noise))
+    assert len(sums.own) == 13
+    assert sums.bags.sum() == 26
+    row = Nested((fold,), cells(0.3)).scales().iloc[0]
+    assert row["low"] < row["skill"] < row["high"]
+    assert row["size"] == 2
+
+
+def test_p_values_tell_what_agrees_from_what_does_not():
+    right, none, wrong = (Nested((scale("2", 40, told, 1.0, error=error),), cells(0.3)) for told, error in
+                          ((0.5, 0.2), (0.5, 40.0), (-0.5, 0.2)))  # fmt: skip
+    assert right.p_value() < 1e-4
+    assert right.p_value(worse=True) > 0.99
+    assert 0.02 < none.p_value() < 0.98
+    assert wrong.p_value(worse=True) < 1e-4
+    table = right.folds[0].table
+    expected = table["own_error"] + table["estimate"] ** 2 + table["noise"]
+    agreement = table["estimate"] * table["value"] / expected
+    gains = agreement.groupby(table["union"]).sum()
+    assert right.p_value() == pytest.approx(stats.wilcoxon(gains, alternative="greater").pvalue, rel=1e-6)
+
+
+def test_scales_that_go_together_count_less_than_independent_ones():
+    both = made(error=3.0)
+    single = [Nested((fold,), both.claims).p_value() for fold in both.folds]
+    scores, weight = stats.norm.ppf(single), np.sqrt([30, 15])
+    expected = stats.norm.cdf(weight @ scores / np.sqrt(weight @ [[1, 0.5], [0.5, 1]] @ weight))
+    assert both.p_value() == pytest.approx(expected, rel=1e-9)
+
+
+def test_one_scale_is_carried_as_a_normal_prior_says():
+    fold = scale("2", 5000, 0.5, 1.0, held=0.6)
+    told = carry({"2": Sums.of(fold.table)}, cells(0.4).table)
+    # a scale without chance: weight of what is seen there by the two variances, slopes apart
+    weight = WIDTH.sd**2 / (WIDTH.sd**2 + WIDTH.scale_sd**2)
+    seen = np.log(stats.norm.ppf(0.8) / stats.norm.ppf(0.95))
+    assert told.coverage[0.9].value == pytest.approx(
+        2 * stats.norm.cdf(stats.norm.ppf(0.95) * np.exp(weight * seen)) - 1, abs=0.01
+    )
+    assert told.coverage[0.9].low < told.coverage[0.9].value < told.coverage[0.9].high
+    assert told.claimed == pytest.approx(0.4)
+
+
+def test_skill_is_that_of_told_differences_that_come_true():
+    # what is observed is `observed / told` times what is told, and a scale without chance has a known weight
+    fold = scale("2", 5000, 0.5, 0.6, error=1e-6)
+    table = cells(0.3).table
+    told = carry({"2": Sums.of(fold.table)}, table)
+    weight = COMES_TRUE.sd**2 / (COMES_TRUE.sd**2 + COMES_TRUE.scale_sd**2)
+    slope = 1 + weight * (0.6 / 0.5 - 1)
+    sums = Sums.of(fold.table).total()
+    share = 0.6**2 / (0.6**2 + COMES_TRUE.scale_sd**2)
+    more = np.exp(share * np.log(sums.own_spread / (sums.one - sums.noise))[0])
+    assert told.skill.value == pytest.approx(0.3 * more * (2 * slope - 1), rel=0.05)
+    assert told.skill.low < told.skill.value < told.skill.high
+
+
+def test_a_map_that_tells_nothing_explains_nothing():
+    table = cells(0.0).table
+    assert carry({"2": Sums.of(scale("2", 40, 0.5, 1.0).table)}, table).skill.high == 0
+
+
+def test_claims_are_believed_less_where_tests_are_failed():
+    good, bad = (made(told, 0.4, error=error).cells().skill for told, error in ((0.8, 0.1), (0.8, 3.0)))
+    assert good.value > 0.4 > bad.value
+    assert bad.low < bad.value < bad.high
+
+
+@pytest.mark.parametrize(
+    ("problem", "word"),
+    [
+        (made(), "yes"),
+        (made(error=40.0), "no"),
+        (made(claimed=0.02, error=1.0), "no"),
+        (made(bags=FEWEST_BAGS - 4), "no"),
+        (made(held=0.2), "with care"),
+    ],
+)
+def test_the_word(problem, word):
+    verdict = judge(problem, bags="districts")
+    assert verdict.word == word
+    assert len(verdict.reasons) == 3
+    assert all("{" not in reason and "districts" in " ".join(verdict.reasons) for reason in verdict.reasons)
+    assert Verdict.from_document(verdict.document()) == verdict
+
+
+def test_few_bags_are_said_to_be_too_few():
+    assert "16 bags with totals are too few to tell" in judge(made(bags=16)).reasons[0]
+    assert judge(None, SimpleNamespace(n_bags=7), "areas").reasons == (SENTENCES["few"].format(n=7, bags="areas"),)
+
+
+def test_what_was_not_tested_is_not_believed():
+    assert judge(None).word == "no"
+    assert "was not tested" in judge(None).reasons[0]
+
+
+def test_results_are_the_same_after_they_were_stored():
+    one = made()
+    again = Nested.from_document(one.document())
+    assert again.cells() == one.cells()
+    assert judge(again) == judge(one)
+    with pytest.raises(ValueError, match="a word and the reasons"):
+        Verdict.from_document(judge(one).document() | {"reasons": ["others"]})
