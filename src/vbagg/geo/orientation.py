@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CREDIT = "Natural Earth, GeoNames (CC BY 4.0)"
 COAST, BORDER = "#2f6690", "0.33"
 MOST_NAMES = 10
-NAME_SIZE, DOT_SIZE, CREDIT_SIZE = 6.5, 3.0, 4.5
+NAME_SIZE, DOT_SIZE, CREDIT_SIZE = 8.0, 3.5, 5.5
 GAP = 3.5
 """Points between the middle of a dot and its name, and between names."""
 APART = 36.0
