@@ -34,12 +34,16 @@ def literal(text: str) -> str:
 def save(figure: Figure, path: Path | str) -> Path:
     """Save under a temporary name and move into place."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
 
     path = Path(path)
     temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
     if path.suffix == ".png":
         # `savefig` would draw everything once more beforehand, to find places that the layout finds anyway
-        FigureCanvasAgg(figure).print_png(temporary)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        opaque = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
+        opaque.save(temporary, dpi=(figure.dpi, figure.dpi))
     else:
         figure.savefig(temporary, dpi=figure.get_dpi())
     temporary.replace(path)

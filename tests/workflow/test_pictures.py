@@ -37,7 +37,9 @@ def test_units_of_plots_are_those_of_the_model(tmp_path, monkeypatch, words, exp
     monkeypatch.setattr(Run, "model", lambda run, response: None)
     columns = ("observed_rate", "rate", "fitted", "predicted_lower", "predicted_upper")
     table = pd.DataFrame({name: [1.0, 2.0] for name in columns}).assign(effect=float("nan"))
-    run = Run(from_words({"response": "cases", "per": 100.0, **words}), RunFolder(tmp_path / "out"))
+    run = Run(
+        from_words({"response": "cases", "per": 100.0, "orientation": False, **words}), RunFolder(tmp_path / "out")
+    )
     prepared = SimpleNamespace(exposure="area", covariates=("height",), told=NOTHING, described={}, label=str)
     pictures.draw_all(run, prepared, "cases", tmp_path, table, tmp_path, {})
     assert told == dict.fromkeys(("input", "fitted", "dependence"), expected)

@@ -199,10 +199,9 @@ def test_settings_note_what_is_read():
     noted = NotedSettings(make_settings({"maps": {"per": 10.0}}, "test"))
     assert noted.maps.per == 10.0
     assert noted.read == {"maps.per": 10.0}
-    assert noted.report.model_dump() == {"title": None, "period": None, "source": None, "pdf": False}
-    assert {name for name in noted.read if name.startswith("report.")} == {
-        "report.title", "report.period", "report.source", "report.pdf",
-    }  # fmt: skip
+    asked = {"title": None, "orientation": None, "period": None, "source": None, "pdf": False}
+    assert noted.report.model_dump() == asked
+    assert {name for name in noted.read if name.startswith("report.")} == {f"report.{name}" for name in asked}
     noted.model_dump()
     assert len(noted.read) == len(WORDS)
 

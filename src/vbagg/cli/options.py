@@ -49,7 +49,7 @@ def _option(section: str, key: str) -> inspect.Parameter:
     flag = (mark(field, FLAG) or key).replace("_", "-")
     default = field.default
     shown: Any = False if default in (None, (), {}) else str(default)
-    names = [f"--{flag}/--no-{flag}"] if field.annotation is bool else [f"--{flag}"]
+    names = [f"--{flag}/--no-{flag}"] if _kinds(field) == [bool] else [f"--{flag}"]
     option = typer.Option(*names, help=_help(field), show_default=shown, rich_help_panel=_panel(section))
     annotation = Annotated[_plain(field) | None, option]  # type: ignore[valid-type]
     return inspect.Parameter(f"{section}_{key}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

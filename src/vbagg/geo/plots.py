@@ -82,7 +82,14 @@ class Picture:
     tags: dict[str, str]
 
 
-def plot_input(table: gpd.GeoDataFrame, path: Path | str, units: Units, *, scale: ColourScale | None = None) -> Path:
+def plot_input(
+    table: gpd.GeoDataFrame,
+    path: Path | str,
+    units: Units,
+    *,
+    scale: ColourScale | None = None,
+    oriented: bool = False,
+) -> Path:
     """Map of the observed rate of each polygon; those whose totals are missing or suppressed are hatched.
 
     Parameters
@@ -95,6 +102,8 @@ def plot_input(table: gpd.GeoDataFrame, path: Path | str, units: Units, *, scale
         Units of rates.
     scale
         Colours, to share them with another map; those of the rates by default. Rates of 0 have the lowest colour.
+    oriented
+        Whether coasts, borders and cities are drawn.
     """
     rates = table["observed_rate"].to_numpy(dtype=np.float64)
     left, bottom, right, top = table.total_bounds.tolist()
@@ -105,12 +114,15 @@ def plot_input(table: gpd.GeoDataFrame, path: Path | str, units: Units, *, scale
     filled.set(array=np.ma.masked_invalid(_shown(rates, scale)), **scale.style)
     axes.add_collection(filled)
     _hatch(axes, table, np.asarray(shapes.array))
+    _orient(axes, table.crs.to_wkt(), oriented)
     axes.set_title("Observed rate")
     _bar(axes, filled, scale, rates, units.rate)
     return save(figure, path)
 
 
-def plot_effects(table: gpd.GeoDataFrame, path: Path | str, *, difference: bool = False) -> Path:
+def plot_effects(
+    table: gpd.GeoDataFrame, path: Path | str, *, difference: bool = False, oriented: bool = False
+) -> Path:
     """Map of how far the total of each polygon is above what covariates and neighbours give.
 
     Parameters
@@ -121,6 +133,8 @@ def plot_effects(table: gpd.GeoDataFrame, path: Path | str, *, difference: bool 
         Where to write.
     difference
         Whether effects are differences, as with the identity link, and not ratios.
+    oriented
+        Whether coasts, borders and cities are drawn.
     """
     effects = table["effect"].to_numpy(dtype=np.float64)
     left, bottom, right, top = table.total_bounds.tolist()
@@ -131,6 +145,7 @@ def plot_effects(table: gpd.GeoDataFrame, path: Path | str, *, difference: bool 
     filled.set(array=np.ma.masked_invalid(_shown(effects, scale)), **scale.style)
     axes.add_collection(filled)
     _hatch(axes, table[np.isnan(effects)], shapes[np.isnan(effects)])
+    _orient(axes, table.crs.to_wkt(), oriented)
     odd = table["stands_out"].to_numpy(dtype=bool)
     if odd.any():
         axes.add_collection(_filled(shapes[odd], facecolor="none", edgecolor="black", linewidth=1.8))
@@ -156,6 +171,7 @@ def plot_map(
     polygons: Polygons | None = None,
     scale: ColourScale | None = None,
     points: Floats | None = None,
+    oriented: bool = False,
 ) -> Path:
     """Picture of a map that `write_maps` wrote; title and units come from the file.
 
@@ -171,6 +187,8 @@ def plot_map(
         Colours, to share them with another map; those of the cells by default.
     points
         Longitudes and latitudes (n, 2) of places that are marked.
+    oriented
+        Whether coasts, borders and cities are drawn.
     """
     picture = read_picture(raster)
     values, grid, tags = picture.values, picture.grid, picture.tags
@@ -183,6 +201,7 @@ def plot_map(
         _shown(values, scale), extent=(left, right, bottom, top), interpolation="nearest", **scale.style
     )
     _place(axes, _occupied(values, grid), grid.crs)
+    _orient(axes, grid.crs, oriented)
     if polygons is not None:
         _outlines(axes, polygons.to(grid.crs), max(grid.resolution))
     if points is not None:
@@ -262,6 +281,14 @@ def _place(axes: Axes, bounds: Bounds, crs: str) -> None:
         axis.set_major_formatter(partial(_degrees, letters) if is_geographic(crs) else partial(_kilometres, unit(crs)))
     if not is_geographic(crs):
         axes.set(xlabel="east (km)", ylabel="north (km)")
+
+
+def _orient(axes: Axes, crs: str, wanted: bool) -> None:
+    """Coasts, borders and cities inside the limits, if they are wanted."""
+    if wanted:
+        from vbagg.geo.orientation import orient
+
+        orient(axes, crs)
 
 
 def _degrees(letters: str, value: float, _: int | None = None) -> str:

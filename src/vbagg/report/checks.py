@@ -11,7 +11,7 @@ from typing import get_args
 import numpy as np
 
 from vbagg.errors import unknown_name
-from vbagg.report.content import Districts, Figure, Finding, Level, MapLayer, Report, Section, Table
+from vbagg.report.content import Districts, Figure, Finding, Level, MapLayer, Orientation, Report, Section, Table
 
 MOST_PIXELS = 4096 * 4096
 """What browsers on phones can draw."""
@@ -23,6 +23,8 @@ def check(report: Report) -> None:
     _check_layers(report)
     if report.districts is not None:
         _check_districts(report.districts)
+    if report.orientation is not None:
+        _check_orientation(report.orientation)
     anchors = list(RESERVED_ANCHORS)
     for section in (*report.sections, *report.appendix):
         _check_anchor(section, anchors)
@@ -137,6 +139,19 @@ def _check_districts(districts: Districts) -> None:
             )
         if not geometry["coordinates"]:
             raise ValueError(f"Districts must not be empty; got an empty {kind} at feature {position}. Drop it.")
+
+
+def _check_orientation(orientation: Orientation) -> None:
+    for kind in ("coasts", "borders"):
+        for position, line in enumerate(getattr(orientation, kind)):
+            if np.ndim(line) != 2 or np.shape(line)[1] != 2 or not np.isfinite(line).all():
+                raise ValueError(
+                    f"`{kind}` must be lines of finite longitudes and latitudes (n, 2); got shape {np.shape(line)} at"
+                    f" line {position}. Drop or convert it."
+                )
+    for name, *place in orientation.cities:
+        if not np.isfinite(place).all():
+            raise ValueError(f"Cities must have a longitude and a latitude; got {place} for {name!r}. Drop it.")
 
 
 def _check_anchor(section: Section, taken: list[str]) -> None:

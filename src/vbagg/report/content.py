@@ -75,6 +75,26 @@ class Districts:
     facts: Sequence[Mapping[str, str]]
 
 
+@dataclass(frozen=True, eq=False)
+class Orientation:
+    """Coasts, borders and cities around the map, in the longitudes of its bounds.
+
+    Parameters
+    ----------
+    coasts, borders : sequence of ndarray of shape (n, 2)
+        Longitudes and latitudes of lines.
+    cities : sequence of (name, longitude, latitude)
+        The most important first; names are shown where there is room.
+    source : str
+        Where these data come from, for the foot of the page.
+    """
+
+    coasts: Sequence[np.ndarray]
+    borders: Sequence[np.ndarray]
+    cities: Sequence[tuple[str, float, float]]
+    source: str
+
+
 @dataclass(frozen=True)
 class Explained:
     """A text of a table that a word of the glossary explains, by its key."""
@@ -200,6 +220,7 @@ class Report:
     bounds : (west, south, east, north)
         Outer edges of the layers in degrees of longitude and latitude.
     districts : Districts, optional
+    orientation : Orientation, optional
     map_note : str
         What to know before looking at the map.
     sections : sequence of Section
@@ -224,6 +245,7 @@ class Report:
     layers: Sequence[MapLayer] = ()
     bounds: tuple[float, float, float, float] | None = None
     districts: Districts | None = None
+    orientation: Orientation | None = None
     map_note: str = ""
     sections: Sequence[Section] = ()
     appendix: Sequence[Section] = ()

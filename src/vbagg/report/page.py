@@ -35,6 +35,7 @@ SCRIPTS = (
     "geography.js",
     "graticule.js",
     "districts.js",
+    "orientation.js",
     "legend.js",
     "probe.js",
     "pane.js",

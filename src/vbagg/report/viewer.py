@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from numbers import Real
@@ -11,17 +12,19 @@ from typing import Any
 import numpy as np
 
 from vbagg.colours import ColourScale, beyond, colour_table
-from vbagg.report.content import Districts, MapLayer, Report
+from vbagg.report.content import Districts, MapLayer, Orientation, Report
 from vbagg.report.encoding import Coding, encode, pack_bytes, pack_codes
 from vbagg.report.scales import scales_of
 from vbagg.report.scripts import DataBlock, script_json
 
 COORDINATE_DIGITS = 5
 """Decimals of district coordinates: about a metre."""
+FINEST_DECADE = 4
+"""Coasts are kept to 10^-4 of the longer side of the map, or better."""
 
 
 def viewer_data(report: Report) -> Iterator[DataBlock]:
-    """One block of settings, one per layer, and one of districts if there are any."""
+    """One block of settings, one per layer, and one each of districts and of orientation if there are any."""
     scales = scales_of(report.layers)
     described = []
     for position, layer in enumerate(report.layers):
@@ -32,6 +35,10 @@ def viewer_data(report: Report) -> Iterator[DataBlock]:
     yield DataBlock("vbagg-settings", script_json(settings), "application/json")
     if report.districts is not None:
         yield _districts(report.districts)
+    if report.orientation is not None:
+        assert report.bounds is not None
+        west, south, east, north = report.bounds
+        yield _orientation(report.orientation, max(east - west, north - south))
 
 
 def _frame(report: Report) -> dict[str, Any]:
@@ -93,8 +100,29 @@ def _districts(districts: Districts) -> DataBlock:
         for geometry in (feature["geometry"] for feature in districts.geojson["features"])
     ]
     facts = [[[str(label), str(text)] for label, text in entry.items()] for entry in districts.facts]
-    content = json.dumps({"geometries": geometries, "facts": facts}, separators=(",", ":"))
-    return DataBlock("vbagg-districts", pack_bytes(content.encode("utf-8")), "application/octet-stream")
+    return _packed("vbagg-districts", {"geometries": geometries, "facts": facts})
+
+
+def _orientation(orientation: Orientation, side: float) -> DataBlock:
+    """Lines as whole numbers, each point by its step from the one before; as fine as a map of this side can show."""
+    digits = int(np.clip(math.ceil(FINEST_DECADE - math.log10(side)), 0, COORDINATE_DIGITS))
+    content = {
+        "step": 10.0**-digits,
+        "coasts": [_steps(line, digits) for line in orientation.coasts],
+        "borders": [_steps(line, digits) for line in orientation.borders],
+        "cities": [[name, round(x, digits), round(y, digits)] for name, x, y in orientation.cities],
+    }
+    return _packed("vbagg-orientation", content)
+
+
+def _steps(line: np.ndarray, digits: int) -> list[int]:
+    whole = np.rint(line * 10.0**digits).astype(np.int64)
+    return np.diff(whole, axis=0, prepend=np.zeros((1, 2), np.int64)).ravel().tolist()
+
+
+def _packed(identifier: str, content: Any) -> DataBlock:
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return DataBlock(identifier, pack_bytes(text.encode("utf-8")), "application/octet-stream")
 
 
 def _rounded(coordinates: Any) -> Any:

@@ -23,6 +23,7 @@ from vbagg.wording import own_word, sentence
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.report_page.key_figures import NOUNS
+from vbagg.workflow.report_page.orientation import is_oriented, orientation_of
 from vbagg.workflow.report_page.page import CITATION
 from vbagg.workflow.results import read_map, written_by
 from vbagg.workflow.run import Run
@@ -71,6 +72,7 @@ class GroundPage:
             layers=layers,
             bounds=frame.bounds,
             districts=None if table is None else self._districts(table, frame),
+            orientation=orientation_of(self.run, maps, frame),
             sections=list(self._sections(maps, beyond, scales_of(layers))),
             citation=CITATION.format(version=vbagg.__version__),
             made_with=MadeWith(vbagg.__version__, time.strftime("%Y-%m-%d"), self.run.command),
@@ -153,11 +155,13 @@ class GroundPage:
         into = self.folder / "plots" / self.run.file_name(self.response)
         into.mkdir(parents=True)
         polygons = None if is_every_cell(self.prepared) else self.prepared.polygons
-        drawn = {}
+        drawn, oriented = {}, is_oriented(self.run, maps)
         for name in DRAWN:
             raster = maps / f"{name}.tif"
             if raster.is_file():
-                path = plots.plot_map(raster, into / f"{name}.png", polygons=polygons, scale=scales.get(name))
+                path = plots.plot_map(
+                    raster, into / f"{name}.png", polygons=polygons, scale=scales.get(name), oriented=oriented
+                )
                 drawn[name] = Figure(
                     path, f"{sentence(plots.tags_of(raster)['title'])}.", pictures.SHORT.get(name, name)
                 )

@@ -20,6 +20,7 @@ from vbagg.geo.units import Units, link_of, usual_per
 from vbagg.report import Figure
 from vbagg.wording import sentence
 from vbagg.workflow.odd_totals import are_differences
+from vbagg.workflow.report_page.orientation import is_oriented
 from vbagg.workflow.run import Run
 
 if TYPE_CHECKING:
@@ -81,19 +82,22 @@ def draw_all(
     units = Units(response, usual_per(prepared.exposure, options.per), prepared.exposure, run.settings.model.likelihood)
     into = folder / "plots" / run.file_name(response)
     into.mkdir(parents=True)
+    oriented = is_oriented(run, maps)
     drawn = {
         "input": Figure(
-            plots.plot_input(table, into / "input.png", units, scale=scales.get("rate_mean")),
+            plots.plot_input(table, into / "input.png", units, scale=scales.get("rate_mean"), oriented=oriented),
             "What was observed: one rate for each polygon.",
             "Map of observed rates",
         )
     }
     for name in MAPS[1:]:
         if (maps / f"{name}.tif").exists():
-            raster = maps / f"{name}.tif"
-            path = plots.plot_map(raster, into / f"{name}.png", polygons=prepared.polygons, scale=scales.get(name))
+            raster, scale = maps / f"{name}.tif", scales.get(name)
+            path = plots.plot_map(
+                raster, into / f"{name}.png", polygons=prepared.polygons, scale=scale, oriented=oriented
+            )
             drawn[name] = Figure(path, f"{sentence(plots.tags_of(raster)['title'])}.", SHORT.get(name, name))
-    drawn |= _effects(table, into, are_differences(run.settings))
+    drawn |= _effects(table, into, are_differences(run.settings), oriented)
     rate, share = table["rate"] / table["fitted"], table.get(COMPLETENESS, 1.0) if prepared.told.completeness else 1.0
     drawn["fitted"] = Figure(
         diagnostics.plot_observed_predicted(
@@ -113,13 +117,13 @@ def draw_all(
     return drawn | _validation(run, response, units, into) | _covariates(run, prepared, response, units, into)
 
 
-def _effects(table: gpd.GeoDataFrame, into: Path, difference: bool) -> dict[str, Figure]:
+def _effects(table: gpd.GeoDataFrame, into: Path, difference: bool, oriented: bool) -> dict[str, Figure]:
     if table["effect"].isna().all():
         return {}
     odd = " Polygons that stand out have a heavy outline." if table["stands_out"].any() else ""
     return {
         "effects": Figure(
-            plots.plot_effects(table, into / "effects.png", difference=difference),
+            plots.plot_effects(table, into / "effects.png", difference=difference, oriented=oriented),
             "How far totals are above or below what covariates and neighbours give." + odd,
             "Map of the effects of polygons",
         )

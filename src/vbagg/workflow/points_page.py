@@ -17,6 +17,7 @@ from vbagg.geo.units import Units
 from vbagg.numerals import count, level, rate, share, with_span
 from vbagg.report import Explained, Figure, Section, Table
 from vbagg.report.texts import texts_in
+from vbagg.workflow.report_page.orientation import is_oriented
 from vbagg.workflow.report_page.scores import WRITTEN, label
 from vbagg.workflow.results import read_change
 from vbagg.workflow.run import Run
@@ -119,10 +120,9 @@ def _figures(
 ) -> list[Figure]:
     into = folder / "plots" / run.file_name(response)
     places = points.table[["longitude", "latitude"]].to_numpy()
+    shared: dict[str, Any] = {"polygons": prepared.polygons, "points": places, "oriented": is_oriented(run, maps)}
     drawn, ratio = (
-        plots.plot_map(
-            maps / f"{name}.tif", into / file, polygons=prepared.polygons, scale=scales.get(name), points=places
-        )
+        plots.plot_map(maps / f"{name}.tif", into / file, scale=scales.get(name), **shared)
         for name, file in (("rate_mean", "points.png"), (RATIO, "ratio.png"))
     )
     return [

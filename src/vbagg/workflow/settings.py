@@ -260,6 +260,9 @@ class Page(Section):
     """The report."""
 
     title: str | None = Field(default=None, description="Title of the report.")
+    orientation: bool | None = Field(
+        default=None, description="Coasts, borders and cities on maps; if not said, where polygons lie on land."
+    )
     period: str | None = Field(default=None, description="When cases were counted, such as 2013, for the report.")
     source: str | None = Field(default=None, description="Who counted them, for the report.")
     pdf: bool = Field(default=False, description="Also write the report as PDF, by Chromium or Chrome.")

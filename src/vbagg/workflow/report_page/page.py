@@ -18,6 +18,7 @@ from vbagg.workflow.report_page.judgement import judgement_of, opens_on, why_it_
 from vbagg.workflow.report_page.key_figures import Sums, key_figures
 from vbagg.workflow.report_page.layers import map_layers
 from vbagg.workflow.report_page.opening import opening, subtitle
+from vbagg.workflow.report_page.orientation import orientation_of
 from vbagg.workflow.report_page.sections import appendix, sections
 from vbagg.workflow.report_page.subject import Subject
 from vbagg.workflow.report_page.tables import area_tables
@@ -73,6 +74,7 @@ def report_of(subject: Subject, layers: list[MapLayer], drawn: pictures.Figures)
         bounds=subject.frame.bounds,
         map_note=why_it_opens(subject.say, judgement),
         districts=Districts(display.outlines(table, subject.frame), _facts(subject)),
+        orientation=orientation_of(run, subject.maps, subject.frame),
         sections=[*sections(subject, scales_of(layers), drawn), files_section(subject, layers)],
         appendix=list(appendix(subject)),
         citation=CITATION.format(version=vbagg.__version__),

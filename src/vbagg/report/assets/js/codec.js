@@ -7,6 +7,11 @@ async function inflate(id) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+/** What a block of packed JSON holds; null if the page has no such block. */
+async function unpacked(id) {
+  return byId(id) ? JSON.parse(new TextDecoder().decode(await inflate(id))) : null;
+}
+
 /** Codes of pixels: low bytes, then high bytes, of the errors of the plane through three neighbours. */
 function codesFromErrors(bytes, height, width) {
   const count = height * width;

@@ -18,9 +18,10 @@ function swatch({ palette }) {
   return node;
 }
 
-function connectToolbar({ compare, outlines, opacity, reset }) {
+function connectToolbar({ compare, outlines, orientation, opacity, reset }) {
   byId("vbagg-compare").addEventListener("change", (event) => compare(event.target.checked));
   byId("vbagg-outlines").addEventListener("change", (event) => outlines(event.target.checked));
+  byId("vbagg-orientation-shown").addEventListener("change", (event) => orientation(event.target.checked));
   byId("vbagg-opacity").addEventListener("input", (event) => {
     byId("vbagg-opacity-text").textContent = `${event.target.value}%`;
     opacity(event.target.value / 100);

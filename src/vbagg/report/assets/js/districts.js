@@ -1,7 +1,8 @@
 /** Districts with their boxes; null if the report has none. */
 async function loadDistricts() {
-  if (!byId("vbagg-districts")) return null;
-  const { geometries, facts } = JSON.parse(new TextDecoder().decode(await inflate("vbagg-districts")));
+  const packed = await unpacked("vbagg-districts");
+  if (packed === null) return null;
+  const { geometries, facts } = packed;
   return geometries.map((geometry, i) => ({ geometry, facts: facts[i], box: L.geoJSON(geometry).getBounds() }));
 }
 

@@ -1,6 +1,9 @@
+/** What lies above the pixels, by its height. */
+const PANES = { land: 410, outlines: 420, cities: 425, highlight: 430 };
+
 /** One map with its title, layer menu and legend. */
 function makePane(context, side) {
-  const { settings, layers, districts } = context;
+  const { settings, layers, districts, orientation } = context;
   const titleId = `vbagg-title-${side}`;
   const title = element("h3", { id: titleId });
   const menu = element("select", { "aria-label": `Layer of the ${side} map` });
@@ -23,6 +26,7 @@ function makePane(context, side) {
   const overlay = L.svgOverlay(canvas, boxOf(settings.bounds)).addTo(map);
   keepCrisp(canvas, map, settings);
   const lines = districts ? outlines(districts) : null;
+  const land = orientation ? orientationLayer(map, orientation) : null;
   const marked = highlight();
   marked.layer.addTo(map);
   const pane = { side, node, map, menu, layer: null, probe: makeProbe(map), mark: marked.show };
@@ -42,6 +46,7 @@ function makePane(context, side) {
   };
   pane.setOpacity = (opacity) => overlay.setOpacity(opacity);
   pane.setOutlines = (visible) => lines && (visible ? lines.addTo(map) : lines.remove());
+  pane.setOrientation = (visible) => land && (visible ? land.addTo(map) : land.remove());
   pane.home = () => goHome(map, settings);
   return pane;
 }
@@ -72,9 +77,9 @@ function makeMap(ground, settings) {
     keyboardPanDelta: 40,
     scrollWheelZoom: false,
   });
-  map.createPane("outlines").style.zIndex = 420;
-  map.createPane("highlight").style.zIndex = 430;
-  for (const name of ["outlines", "highlight"]) map.getPane(name).style.pointerEvents = "none";
+  Object.entries(PANES).forEach(([name, height]) => {
+    Object.assign(map.createPane(name).style, { zIndex: height, pointerEvents: "none" });
+  });
   goHome(map, settings);
   map.setMinZoom(map.getZoom() - 2);
   map.setMaxZoom(Math.max(map.getZoom() + 2, zoomForPixels(32, settings)));

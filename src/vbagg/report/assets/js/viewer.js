@@ -3,17 +3,17 @@ async function startViewer() {
   const settings = JSON.parse(byId("vbagg-settings").textContent);
   const layers = makeLayers(settings);
   byId("vbagg-board").hidden = false;
-  const [districts] = await Promise.all([loadDistricts(), layers[0].codes()]);
-  const viewer = makeViewer({ settings, layers, districts });
+  const [districts, orientation] = await Promise.all([loadDistricts(), loadOrientation(), layers[0].codes()]);
+  const viewer = makeViewer({ settings, layers, districts, orientation });
   await viewer.start();
   document.documentElement.dataset.viewer = "ready";
   performance.mark("vbagg-ready");
 }
 
 function makeViewer(context) {
-  const { settings, layers, districts } = context;
+  const { settings, layers, districts, orientation } = context;
   const panes = [];
-  const state = { comparing: false, opacity: 1, outlines: true, pinned: null, asked: 0, atHome: true };
+  const state = { comparing: false, opacity: 1, outlines: true, orientation: true, pinned: null, asked: 0, atHome: true };
   const visiblePanes = () => (state.comparing ? panes : panes.slice(0, 1));
 
   const addPane = async (side, layer) => {
@@ -21,6 +21,7 @@ function makeViewer(context) {
     panes.push(pane);
     pane.setOpacity(state.opacity);
     pane.setOutlines(state.outlines);
+    pane.setOrientation(state.orientation);
     pane.menu.addEventListener("change", () => choose(pane, named(layers, pane.menu.value)));
     listen(pane, { ask, release, pin });
     pane.map.on("movestart", () => (state.atHome = false));
@@ -125,6 +126,7 @@ function makeViewer(context) {
     fillLayerList(layers, (layer) => choose(panes[0], layer));
     markChosen(layers[0]);
     byId("vbagg-outlines-label").hidden = districts === null;
+    byId("vbagg-orientation-label").hidden = orientation === null;
     byId("vbagg-compare-label").hidden = layers.length === 1;
     connectToolbar({
       compare,
@@ -132,6 +134,10 @@ function makeViewer(context) {
       outlines: (visible) => {
         state.outlines = visible;
         panes.forEach((pane) => pane.setOutlines(visible));
+      },
+      orientation: (visible) => {
+        state.orientation = visible;
+        panes.forEach((pane) => pane.setOrientation(visible));
       },
       opacity: (opacity) => {
         state.opacity = opacity;
