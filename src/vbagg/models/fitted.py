@@ -16,6 +16,7 @@ from vbagg.bags import Bags
 from vbagg.effects import BagEffects
 from vbagg.elbo import Spec
 from vbagg.errors import unknown_name
+from vbagg.information import Information
 from vbagg.latent_parts import LatentParts, latent_parts
 from vbagg.laws import Law, Mixture, Summary
 from vbagg.likelihoods.base import Likelihood
@@ -23,6 +24,7 @@ from vbagg.likelihoods.reported import COMPLETENESS, EXPOSURE_SPREAD
 from vbagg.models import setup
 from vbagg.models.areas import Areas, AreaSums, area_sums
 from vbagg.models.bag_effects import bag_effects
+from vbagg.models.bag_information import bag_information
 from vbagg.models.frame import Frame, drop_inert
 from vbagg.models.predicted import Conditioned, Member, Outputs, Plan, Totals
 from vbagg.observed import Observed
@@ -254,6 +256,12 @@ class Fitted:
         ways = setup.to_predict(bags, self.likelihood, trials, outputs.facts.get(COMPLETENESS), weight_sd)
         with jax.enable_x64(True), one_blas_thread():
             return bag_effects(self.members, plan, outputs, bags.labels, *ways, self.rate_scale)
+
+    def information(self, bags: Bags, offset: Any) -> Information:
+        """How much of what may vary inside bags the outputs have settled."""
+        plan, outputs = self._plan(bags, offset, all_rows=True), self._outputs(bags, offset)
+        with jax.enable_x64(True), one_blas_thread():
+            return bag_information(self.members, plan, outputs, bags)
 
     def _rates(self, member: Member, mean: np.ndarray, variance: np.ndarray, white: float) -> Law:
         sd = np.sqrt(np.maximum(variance, 0.0))

@@ -17,6 +17,7 @@ from vbagg.effects import BagEffects
 from vbagg.elbo import APPROXIMATIONS
 from vbagg.errors import ConvergenceWarning, unknown_name
 from vbagg.inference import get_inference
+from vbagg.information import Information
 from vbagg.kernels import Kernel, Prior
 from vbagg.latent_parts import LatentParts
 from vbagg.laws import Law
@@ -225,6 +226,27 @@ class VBAgg(BagModel):
             Known term of `f` per row.
         """
         return self._checked().bag_effects(bags, trials, offset)
+
+    def information(self, bags: Bags, offset: Any = None) -> Information:
+        """How much of what may vary inside each bag the data have settled, from 0 to 1.
+
+        A total says nothing of where in its bag rates are high; covariates, the place and other bags may. This is the
+        share of the prior variance of each individual's latent value, above the mean of its bag, that is gone.
+
+        Parameters
+        ----------
+        bags
+            Those that the model was fitted to, or others. All are asked about rates as `posterior(bags)` has them, with
+            effects of individuals and the variation of effects inside bags, of which outputs tell nothing.
+        offset
+            Known term of `f` per row.
+
+        Returns
+        -------
+        Information
+            `individuals` (n, in the order of `bags.X`), `bags` (b) and `overall`.
+        """
+        return self._checked().information(bags, offset)
 
     def posterior_areas(self, bags: Bags, row: Any, area: Any, weight: Any = None) -> Posterior:
         """Posterior of the totals of areas that are made of parts of bags.
