@@ -56,7 +56,15 @@ def direct(prepared):
 
 def test_maps_are_those_asked_for(written):
     quantiles = ["rate_q0.1", "rate_q0.9", "rate_q0.5"]
-    others = ["rate_mean", "rate_sd", "rate_interval_width", "exceedance", "information", "expected_count", "population"]
+    others = [
+        "rate_mean",
+        "rate_sd",
+        "rate_interval_width",
+        "exceedance",
+        "information",
+        "expected_count",
+        "population",
+    ]
     assert sorted(written) == sorted([*quantiles, *others, "expected_count_matched"])
     assert {path.name for path in written.values()} == {f"{name}.tif" for name in written}
     assert {path.name for path in written["rate_mean"].parent.iterdir()} == {f"{name}.tif" for name in written}

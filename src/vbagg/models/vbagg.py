@@ -121,6 +121,7 @@ class VBAgg(BagModel):
         also: Sequence[Observations] | Observations | None = None,
         completeness: Any = None,
         weight_sd: Any = None,
+        start: VBAgg | None = None,
     ) -> Self:
         """Learn from bag outputs.
 
@@ -157,14 +158,22 @@ class VBAgg(BagModel):
         weight_sd
             How far off the weight of each bag may be, as a standard deviation relative to it: 0.1 for 10%. An error is
             shared by all individuals of a bag, and differs from bag to bag. One number, or one for each bag, as `y`.
+        start
+            A model with the same likelihood, link and kernel that was fitted to data much like these, such as other
+            outputs of the same bags. Its landmarks and units are taken, the search begins at its parameters and nowhere
+            else, and the average is over parameters that differ from the new best ones as its own do.
         """
         choices, further = self._choices(), check_also(also)
         if further and client is not None:
             raise ValueError("`also` goes with a fit in one process; leave out `client`.")
         told = {"upper": upper, "completeness": completeness, "weight_sd": weight_sd}
-        data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link, client, **told)
+        begun = self._begun_at(start)
+        frame = None if begun is None else begun.frame
+        data = setup.training_data(
+            bags, y, trials, offset, choices.likelihood, choices.link, client, **told, frame=frame
+        )
         with reporting(progress, "vbagg") as report:
-            learnt = learn(choices, data, report, validation, early_stop, further)
+            learnt = learn(choices, data, report, validation, early_stop, further, begun)
         fit = learnt.fit
         self._fitted, self._training, self._elbo_mc = learnt.fitted, learnt, None
         self.elbo_, self.status_, self.history_ = fit.elbo, fit.status, fit.history
@@ -370,6 +379,23 @@ class VBAgg(BagModel):
                 problem = self._training.problem.by_draws(512)
                 self._elbo_mc = problem.at(best.parameters, best.jitter).elbo(best.q)
         return self._elbo_mc
+
+    def _begun_at(self, start: VBAgg | None) -> Fitted | None:
+        """What a search begins with, refused if that is another model's."""
+        if start is None:
+            return None
+        own, other = ((model.kernel, model._choices()) for model in (self, start))
+        for name, this, that in (
+            ("kernel", own[0], other[0]),
+            ("likelihood", own[1].likelihood, other[1].likelihood),
+            ("link", own[1].link, other[1].link),
+        ):
+            if this != that:
+                raise ValueError(
+                    f"`start` must be a model with the same `{name}`; it has {that!r}, and this {this!r}. Leave it out,"
+                    " or fit a clone of it."
+                )
+        return start._checked()
 
     @property
     def _best(self) -> Member:
