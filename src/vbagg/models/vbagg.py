@@ -31,7 +31,7 @@ from vbagg.models.fitted import Fitted
 from vbagg.models.learning import Choices, Learnt, learn
 from vbagg.models.observations import FittedObservations, Observations, check_also
 from vbagg.models.predicted import Member
-from vbagg.posterior import Posterior
+from vbagg.posterior import Posterior, Simulated
 from vbagg.progress import Report, reporting
 from vbagg.stored import DistantBags
 
@@ -202,6 +202,36 @@ class VBAgg(BagModel):
         """
         return self._checked().posterior(X, offset, smooth, bag_effect)
 
+    def simulate(
+        self,
+        bags: Bags,
+        trials: Any = None,
+        offset: Any = None,
+        completeness: Any = None,
+        weight_sd: Any = None,
+        n: int = 1,
+        seed: int = 0,
+    ) -> Simulated:
+        """Joint draws of what the rates may be, given all that was observed, and of new outputs that come of them.
+
+        Parameters
+        ----------
+        bags, trials, offset, completeness, weight_sd
+            As for `fit`. Outputs are reported as completely, and weights are as far off, as is told here.
+        n, seed
+            Number of draws, and their seed.
+
+        Returns
+        -------
+        Simulated
+            `rates` (n, rows) of individuals as `posterior(bags)` has them, and `outputs` (n, bags).
+        """
+        fitted = self._checked()
+        fitted.frame.check_bags(bags)
+        if n < 1:
+            raise ValueError(f"`n` must be at least 1; got {n}.")
+        return fitted.simulated(bags, trials, offset, completeness, weight_sd, n, seed)
+
     def latent_parts(self, X: Any, place: Sequence[str] = ("x", "y")) -> LatentParts:
         """How well the latent function is known of new individuals: what covariates say of it, and what the place says.
 
@@ -220,6 +250,12 @@ class VBAgg(BagModel):
     def posterior_bags(self, bags: Bags, offset: Any = None) -> Posterior:
         """Posterior of each bag's expected total."""
         return self._checked().posterior_bags(bags, offset)
+
+    def knows(self, bags: Bags, offset: Any = None) -> np.ndarray:
+        """Whether each bag (b) is one that the model was fitted to, recognised by label and individuals."""
+        fitted = self._checked()
+        fitted.frame.check_bags(bags)
+        return fitted.knows(bags, offset)
 
     def bag_effects(self, bags: Bags, trials: Any = None, offset: Any = None) -> BagEffects:
         """How far the output of each bag is above what covariates and neighbours say, and how odd that is.

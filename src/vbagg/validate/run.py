@@ -34,7 +34,7 @@ from vbagg.stored import DistantBags
 from vbagg.validate.bag_scores import are_whole, scores_of
 from vbagg.validate.distant import Distant
 from vbagg.validate.folds import as_folds, fold_names, is_number
-from vbagg.validate.kept import KeptFolds
+from vbagg.validate.kept import Kept
 from vbagg.validate.result import FoldResult, Validation
 
 Floats = NDArray[np.float64]
@@ -117,7 +117,7 @@ def cross_validate(
         )
     task = _check(models, baselines, bags, y, folds, trials, offset, client, completeness, weight_sd, also)
     names, results = fold_names(task.folds), dict[Any, FoldResult]()
-    kept = None if keep is None else KeptFolds(Path(keep))
+    kept = None if keep is None else Kept(Path(keep), FoldResult, "fold")
     rests_on = "" if kept is None else task.digest()
     each, of = len(task.models), len(names) * len(task.models)
     with reporting(progress, "validation") as report:
@@ -129,8 +129,9 @@ def cross_validate(
         waiting = [fold for fold in names if fold not in results]
         for fold, result in _carried_out(task, waiting, client, report, len(results) * each, of):
             results[fold] = result
-            if kept is not None:
-                kept.put(result, rests_on)
+            # a fit that failed may succeed the next time
+            if kept is not None and not result.failures:
+                kept.put(fold, result, rests_on)
             seconds = sum((result.seconds or {}).values())
             report({"finished": fold, "done": len(results) * each, "of": of, "seconds": seconds})
     return Validation(tuple(results[fold] for fold in names), per)
@@ -144,11 +145,9 @@ def _carried_out(
         for number, fold in enumerate(folds):
             yield fold, task.run(fold, report, done + number * len(task.models), of)
         return
-    from vbagg.cluster import OnWorkers, require_client, require_same_versions
+    from vbagg.cluster import workers_of
 
-    require_client(client)
-    require_same_versions(client)
-    yield from OnWorkers(client, [task]).made(itself).ended(_one_fold, folds)
+    yield from workers_of(client).hold([task]).made(itself).ended(_one_fold, folds)
 
 
 def _one_fold(task: Task, fold: Any) -> FoldResult:
@@ -232,7 +231,7 @@ class Task:
         for name, model in self.models.items():
             found.update(f"{name} {type(model).__module__}.{type(model).__name__}".encode())
             for parameter, value in sorted(model.get_params(deep=False).items()):
-                found.update(f"{parameter} {_content(value)}".encode())
+                found.update(f"{parameter} {content(value)}".encode())
         bags = self.bags
         for values in (
             bags.labels,
@@ -246,11 +245,11 @@ class Task:
             *([] if self.marks is None else [self.marks]),
             *(part for pair in sorted(self.told.items()) for part in pair),
         ):
-            found.update(_content(values).encode())
-        found.update(f"{_content(self.trials)} {_content(self.offset)}".encode())
+            found.update(content(values).encode())
+        found.update(f"{content(self.trials)} {content(self.offset)}".encode())
         for name, several in self.further.items():
             for one in several:
-                found.update(f"{name} {[_content(part) for part in _parts(one)]}".encode())
+                found.update(f"{name} {[content(part) for part in _parts(one)]}".encode())
         return found.hexdigest()
 
     def _scores(self, name: str, model: Any, test: NDArray[np.bool_]) -> dict[str, Floats]:
@@ -288,7 +287,7 @@ class Task:
         return "" if likelihood is None else get_likelihood(likelihood).name
 
 
-def _content(value: Any) -> str:
+def content(value: Any) -> str:
     """Text that differs where values do."""
     array = np.asarray(value) if isinstance(value, np.ndarray) or hasattr(value, "__array__") else None
     if array is None:
