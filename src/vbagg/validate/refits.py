@@ -263,7 +263,7 @@ def _quick(inference: Any) -> Newton:
 def some_of(sizes: NDArray[np.intp]) -> NDArray[np.intp]:
     """Bags that are scored, in order: all, or every so many in the order of their sizes, which all have a say."""
     step = -(-int(sizes.sum()) // MOST_ROWS)
-    return np.sort(np.argsort(sizes, kind="stable")[step // 2 :: step])
+    return np.sort(np.argsort(sizes, kind="stable")[min(step // 2, len(sizes) - 1) :: step])
 
 
 def hidden_alike(drawn: Floats, outputs: GivenOutputs) -> GivenOutputs:

@@ -222,6 +222,9 @@ class Validation(Section):
         default="random", description="Polygons drawn at random, or compact regions."
     )
     fold_column: str | None = Field(default=None, description="Column of the polygons that holds the folds, instead.")
+    recovery: int = Field(
+        default=5, ge=0, description="Refits to simulated totals, which tell what the model recovers inside polygons."
+    )
     skip: bool = Field(default=False, description="Leave validation out.", json_schema_extra={FLAG: "skip_validation"})
 
 
