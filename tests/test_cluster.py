@@ -18,7 +18,7 @@ from vbagg.errors import ClusterError
 from vbagg.geo import workers
 from vbagg.geo.country_files import write_country
 from vbagg.models.glm import BagGLM
-from vbagg.validate import cross_validate
+from vbagg.validate import cross_validate, recovery
 from vbagg.workflow.job import carry_out_stages
 from vbagg.workflow.progress import showing
 from vbagg.workflow.settings import from_words
@@ -125,6 +125,18 @@ class TestClient:
         again = cross_validate(*arguments, baselines=None, keep=tmp_path, client=client, progress=told.append)
         assert all(entry["kept"] for entry in told)
         pd.testing.assert_frame_equal(again.table, expected.table, check_exact=True, check_dtype=False)
+
+    def test_refits_are_made_by_workers(self, client, data, tmp_path):
+        fitted, told = model().fit(data.bags, data.y), []
+        options = {"refits": 2, "keep": tmp_path}
+        found = recovery(fitted, data.bags, data.y, client=client, progress=told.append, **options)
+        expected = recovery(fitted, data.bags, data.y, refits=2, progress=False)
+        assert not found.failures
+        pd.testing.assert_frame_equal(found.table(), expected.table(), rtol=1e-4)
+        assert sorted(entry["finished"] for entry in told) == [1, 2]
+        told.clear()
+        recovery(fitted, data.bags, data.y, client=client, progress=told.append, **options)
+        assert all(entry["kept"] for entry in told)
 
     def test_folds_of_bags_in_files_are_fitted_by_all_workers(self, client, data, tmp_path):
         frame = pd.DataFrame(data.bags.X[:, :3], columns=["x", "y", "rain"])

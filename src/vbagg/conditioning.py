@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vbagg.apart import variances_apart
 from vbagg.chunks import Chunk, Tiles, gather, gather_rows
 from vbagg.compiling import jit
 from vbagg.elbo import Parameters, Spec
@@ -58,7 +59,8 @@ class Moments:
     """(b, m) change of the total with the weights."""
     rows: dict[str, np.ndarray]
     """Of individuals, if asked for: `mean` and `variance` of `f`, its `residual` variance, `influence` on `h`, `shape`
-    of the bag's effect (of `f` per unit of `h`), covariances `with_residual` and `with_weights` with `h`."""
+    of the bag's effect (of `f` per unit of `h`), covariances `with_residual` and `with_weights` with `h`; and the
+    variances of `Apart`."""
 
 
 @jit(static_argnames=("spec", "individuals"))
@@ -76,6 +78,7 @@ def _moments(
     shape = link.effect_shape(mean)
     normal = sum_tiles(staged.tiles, jnp.sum(influence * shape, axis=-1))
     direction = (slope_of_bag * of_bags[-1]) @ factor @ factor.T
+    apart = variances_apart(staged, with_drawn)
     return of_bags, {
         "mean": mean,
         "variance": variance,
@@ -84,6 +87,9 @@ def _moments(
         "shape": shape / normal[owner, None],
         "with_residual": residual_with_total(staged, influence, with_drawn),
         "with_weights": jnp.einsum("tnm,tm->tn", staged.A, direction[owner]),
+        "apart_prior": apart.prior,
+        "apart_weights": apart.weights,
+        "apart_residual": apart.residual,
     }
 
 
@@ -138,16 +144,22 @@ class BagState:
 
 
 def observe(
-    spec: Spec, found: Moments, y: np.ndarray, facts: dict[str, np.ndarray], parameters: Parameters, risk: bool
+    spec: Spec,
+    found: Moments,
+    y: np.ndarray,
+    facts: dict[str, np.ndarray],
+    parameters: Parameters,
+    risk: bool,
+    unseen_risk: bool = False,
 ) -> BagState:
     """States of bags with the outputs `y`, those of which the output is NaN as they are without it.
 
-    With `risk` the bag's own effect is part of its total.
+    With `risk` the bag's own effect is part of its total; that of bags without an output with `unseen_risk` alone.
     """
     likelihood, learnt = spec.likelihood, {name: float(np.exp(value)) for name, value in parameters.likelihood.items()}
     seen = np.isfinite(y)
     spread = likelihood.effect_spread(learnt) if risk else 0.0
-    effect = np.where(seen, spread * likelihood.unit_variance(found.M), 0.0)
+    effect = np.where(seen | unseen_risk, spread * likelihood.unit_variance(found.M), 0.0)
     if risk:
         likelihood = likelihood.without_effect(learnt)
     whole = found.V_q + found.s + effect

@@ -7,6 +7,7 @@ ever made from it. In the document a value that JSON lacks is a mapping of one t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import zipfile
@@ -15,6 +16,7 @@ from dataclasses import fields, is_dataclass
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 import jax
@@ -105,6 +107,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "state": _encode_all(state, "state", arrays),
     }
     _write(target, document, arrays)
+
+
+def digest(model: Any) -> str:
+    """Text that tells a fitted model from any other."""
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / "model.vbagg"
+        save(model, path)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def load(path: str | os.PathLike[str]) -> Any:

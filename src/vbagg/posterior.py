@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
@@ -133,6 +133,15 @@ class BagPosterior(Posterior):
         Between bags it comes from the landmarks alone, by the link's `total_covariance`.
         """
         return self._covariance()
+
+
+class Simulated(NamedTuple):
+    """Joint draws of true rates, and of what would be observed of them."""
+
+    rates: np.ndarray
+    """(n, rows) of individuals."""
+    outputs: np.ndarray
+    """(n, bags) new outputs."""
 
 
 class PointEstimate:

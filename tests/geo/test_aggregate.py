@@ -60,6 +60,7 @@ def test_totals_and_rates_of_districts(prepared, table):
         "rate_upper": 100 * upper / people,
         "pit": new.cdf(y) - 0.5 * np.exp(new.log_prob(y)),
         "residual": (y - new.mean) / new.std,
+        "information": fitted_model().information(bags).bags,
     }
     effects = fitted_model().bag_effects(bags)
     expected |= effects.columns(0.8) | {"stands_out": effects.stands_out()}

@@ -50,19 +50,28 @@ def direct(prepared):
         prepared.pixels.iloc[bags.rows].reset_index(drop=True).sort_values("coverage", ascending=False, kind="stable")
     )
     chosen = table.drop_duplicates("cell").sort_values("cell")
-    return chosen["cell"].to_numpy(), fitted_model().posterior(bags).law[chosen.index.to_numpy()]
+    rows = chosen.index.to_numpy()
+    return chosen["cell"].to_numpy(), fitted_model().posterior(bags).law[rows], fitted_model().information(bags), rows
 
 
 def test_maps_are_those_asked_for(written):
     quantiles = ["rate_q0.1", "rate_q0.9", "rate_q0.5"]
-    others = ["rate_mean", "rate_sd", "rate_interval_width", "exceedance", "expected_count", "population"]
+    others = [
+        "rate_mean",
+        "rate_sd",
+        "rate_interval_width",
+        "exceedance",
+        "information",
+        "expected_count",
+        "population",
+    ]
     assert sorted(written) == sorted([*quantiles, *others, "expected_count_matched"])
     assert {path.name for path in written.values()} == {f"{name}.tif" for name in written}
     assert {path.name for path in written["rate_mean"].parent.iterdir()} == {f"{name}.tif" for name in written}
 
 
 def test_maps_hold_the_posterior_of_each_cell(written, direct, prepared):
-    cells, posterior = direct
+    cells, posterior, information, rows = direct
     lower, upper = posterior.interval(LEVEL)
     population = prepared.stack.at(cells, ["population"])[:, 0]
     expected = {
@@ -73,10 +82,12 @@ def test_maps_hold_the_posterior_of_each_cell(written, direct, prepared):
         "rate_q0.5": PER * posterior.quantile(0.5),
         "rate_interval_width": PER * (upper - lower),
         "exceedance": posterior.exceedance(THRESHOLD / PER),
+        "information": information.individuals[rows],
         "expected_count": posterior.mean * population,
         "population": population,
     }
     assert np.ptp(expected["exceedance"]) > 0.3  # the threshold tells cells apart
+    assert np.ptp(expected["information"]) > 0.1
     for name, numbers in expected.items():
         np.testing.assert_allclose(values(written[name]).ravel()[cells], numbers, rtol=2e-4, atol=1e-6, err_msg=name)
 

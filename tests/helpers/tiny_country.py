@@ -84,5 +84,5 @@ def write_files(folder):
     return {"districts": folder / "districts.gpkg", **paths}
 
 
-CHEAP = {"landmarks": 4, "hyper": "point", "folds": 2}
+CHEAP = {"landmarks": 4, "hyper": "point", "folds": 2, "recovery": 0}
 """Options of a run that is over soon."""

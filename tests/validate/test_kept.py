@@ -6,7 +6,6 @@ import pytest
 
 from vbagg import Bags, Constant
 from vbagg.validate import cross_validate, random_folds
-from vbagg.validate.kept import KeptFolds
 
 
 @pytest.fixture
@@ -95,7 +94,7 @@ def test_damaged_folds_are_not_taken(bags, y, tmp_path, damage):
             "swapped": second.read_text(),
             "changed": text.replace("0.", "1.", 1),
             "emptied": "",
-            "foreign": '{"fold": 1}',
+            "foreign": '{"name": 1}',
         }[damage]
     )
     again, done = validated(bags, y, tmp_path)
@@ -110,4 +109,4 @@ def test_a_fold_with_a_fit_that_failed_is_made_again(bags, y, tmp_path):
 
     validation, _ = validated(bags, y, tmp_path, models={"constant": Unlucky("poisson")})
     assert len(validation.failures) == 3
-    assert list(KeptFolds(tmp_path).folder.glob("*")) == []
+    assert list(tmp_path.glob("*")) == []

@@ -162,7 +162,7 @@ def test_workers_lay_out_the_same(files, tmp_path):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::vbagg.errors.DataWarning")
 def test_whole_runs(files, tmp_path):
-    words = table(files, likelihood="poisson", match_totals=True, to=files["wards"], **CHEAP)
+    words = table(files, likelihood="poisson", match_totals=True, to=files["wards"], **CHEAP | {"recovery": 1})
     run = geo.run(tmp_path / "out", progress=False, **words)
     assert list(STAGES) == [name for name in STAGES if (tmp_path / "out" / name).is_dir()]
     own, maps = run.to_geopandas(), run.to_xarray()

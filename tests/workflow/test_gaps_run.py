@@ -51,7 +51,9 @@ def arguments(words):
 
 @pytest.fixture(scope="module")
 def finished(words, tmp_path_factory):
-    return geo.run(tmp_path_factory.mktemp("run") / "out", progress=False, match_totals=True, **words, **CHEAP)
+    return geo.run(
+        tmp_path_factory.mktemp("run") / "out", progress=False, match_totals=True, **words, **CHEAP | {"recovery": 1}
+    )
 
 
 def test_the_check_tells_of_gaps_and_bounds(words, capsys):

@@ -31,6 +31,7 @@ def words(files, **more):
         "covariate": [files["height"]],
         "likelihood": "poisson",
         **CHEAP,
+        "recovery": 1,
         **more,
     }
 

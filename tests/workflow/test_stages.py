@@ -25,7 +25,7 @@ def test_finished_folds_are_kept_inside_the_folder_of_the_stage(tmp_path, monkey
     monkeypatch.setattr("vbagg.validate.cross_validate", validated)
     monkeypatch.setattr(stages, "_folds", lambda *arguments: None)
     monkeypatch.setattr(stages, "write_validation", lambda *arguments: None)
-    run = Run(from_words({"response": response}), RunFolder(tmp_path / "out"))
+    run = Run(from_words({"response": response, "recovery": 0}), RunFolder(tmp_path / "out"))
     stages.VALIDATION.work(run, tmp_path / "fresh")
     (folder,) = kept
     assert folder.resolve().parent == run.folder.kept("validation").resolve()
@@ -36,11 +36,11 @@ def test_each_finished_fold_is_told(tmp_path):
     steps, shares = [], []
     folder = RunFolder(tmp_path / "out")
     run = Run(from_words({}), folder, lambda text, share=None: shares.append(share), step=steps.append)
-    told = stages._by_fold(run, "cases")
+    told = stages._by_fold(run, "cases", 0.8)
     told({"fold": 1, "model": "vbagg", "done": 0, "of": 6})
     told({"finished": 1, "done": 3, "of": 6, "seconds": 12.04})
     told({"fold": 2, "model": "vbagg", "done": 3, "of": 6})
     told({"finished": 2, "done": 6, "of": 6, "kept": True})
     assert steps == ["cases: fold 1, 12.0 s", "cases: fold 2, was finished before"]
-    assert shares == [0.0, 0.5]
+    assert shares == pytest.approx([0.0, 0.4])
     assert "validation: cases: fold 1, 12.0 s" in (folder.path / "run.log").read_text()

@@ -30,7 +30,7 @@ def arguments(country, out, *more):
 @pytest.fixture(scope="module")
 def finished(country, tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "out"
-    more = ["--landmarks", "8", "--folds", "2", "--threshold", "20", "--to", country.health_areas]
+    more = ["--landmarks", "8", "--folds", "2", "--recovery", "2", "--threshold", "20", "--to", country.health_areas]
     assert main(["run", *arguments(country, out, *more)]) == 0
     return out
 

@@ -87,6 +87,8 @@ def polygon_table(
     - `rate`, `rate_lower`, `rate_upper`: the expected total as a rate
     - `pit`: where the observed total lies in the law of a new count, 0 to 1 (the middle of its step)
     - `residual`: observed minus fitted over the standard deviation of that law
+    - `information`: how much of what may vary inside the polygon the data have settled, from 0 to 1; none if it is a
+      single cell
     - `effect`, `effect_lower`, `effect_upper`: how many times its total the polygon has is what covariates and
       neighbours give, median and interval; `effect_above` the probability that it is above 1. With the identity link by
       how much it is above that, and the probability that it is above 0
@@ -97,7 +99,7 @@ def polygon_table(
 
     Polygons without weight have none of the fitted ones, and those of which nothing was observed no effect and no
     `chance`; where only bounds are known, `chance` is that of the likeliest total between them. A model without
-    uncertainty has no interval of the total, and nothing from `effect` on.
+    uncertainty has no interval of the total, and nothing from `information` on.
     """
     units = units_of(prepared, response, per, likelihood_of(model).name)
     question = FittedTotals.of(prepared, response, level, per, trials)

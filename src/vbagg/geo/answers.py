@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import numpy as np
@@ -108,7 +107,7 @@ def ask(
         Is told of every piece: `pieces` done, `of` all.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    rests_on = _digest_of(model, folder) if keep else ""
+    rests_on = io.digest(model) if keep else ""
     told = tuple(hashlib.sha256(question.told().encode()).hexdigest() for question in questions)
     task = _Task(model, source, tuple(questions), told, folder.resolve(), rests_on)
     known = _whole_files(folder) if keep else {}
@@ -178,11 +177,9 @@ def _carried_out(task: _Task, items: list[Item], client: Any) -> Iterator[tuple[
         for item in items:
             yield item, task.carry_out(item)
         return
-    from vbagg.cluster import OnWorkers, require_client, require_same_versions
+    from vbagg.cluster import workers_of
 
-    require_client(client)
-    require_same_versions(client)
-    yield from OnWorkers(client, [task]).made(itself).ended(_Task.carry_out, items)
+    yield from workers_of(client).hold([task]).made(itself).ended(_Task.carry_out, items)
 
 
 def _write(folder: Path, stem: str, numbers: Floats) -> str:
@@ -209,12 +206,6 @@ def _whole_files(folder: Path) -> dict[str, Path]:
         except (OSError, ValueError, EOFError):  # half a file, or none of ours
             continue
     return found
-
-
-def _digest_of(model: Any, folder: Path) -> str:
-    with TemporaryDirectory(dir=folder) as scratch:
-        io.save(model, Path(scratch) / "model.vbagg")
-        return hashlib.sha256((Path(scratch) / "model.vbagg").read_bytes()).hexdigest()
 
 
 def _there(path: Path) -> Path:

@@ -39,12 +39,13 @@ class CellRates:
     name: str = "rates"
 
     def told(self) -> str:
-        """Units and levels."""
+        """Units, levels and names."""
         contents = self.contents
-        return repr((contents.units.per, contents.levels, contents.threshold, *([self.of_each] * self.of_each)))
+        asked = contents.units.per, contents.levels, contents.threshold, contents.rate_names
+        return repr((*asked, *([self.of_each] * self.of_each)))
 
     def answer(self, model: Any, rows: PieceRows) -> Floats:
-        """Numbers of `contents.rates` (k, n)."""
+        """Numbers of `contents.rates` (k, n), and information about the cells of polygons if that is mapped."""
         cell, coverage = (rows.pixels[name].to_numpy() for name in ("cell", "coverage"))
         wanted = np.arange(len(cell)) if self.of_each else best_of_cells(cell, coverage, rows.inside)
         found: list[tuple[Places, dict[str, Floats]]] = []
@@ -53,7 +54,17 @@ class CellRates:
         numbers = np.full((len(found[0][1]), len(cell)), np.nan)
         for own, rates in found:
             numbers[:, own] = np.stack(list(rates.values()))
+        if self.contents.has_information:
+            numbers = np.vstack([numbers, _information(model, rows)])
         return numbers[:, by_cell(cell)]
+
+
+def _information(model: Any, rows: PieceRows) -> Floats:
+    """Share (n) of what may vary inside its polygon that the data have settled of each row; NaN outside of polygons."""
+    found = np.full(len(rows.inside), np.nan)
+    if rows.bags is not None:
+        found[np.flatnonzero(rows.inside)[rows.bags.rows]] = model.information(rows.bags).individuals
+    return found
 
 
 def _parts(model: Any, rows: PieceRows, wanted: Places) -> Iterator[tuple[Places, Any]]:

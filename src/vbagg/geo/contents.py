@@ -14,7 +14,8 @@ from vbagg.geo.cog import Description
 from vbagg.geo.units import Units, likelihood_of, link_of
 
 Floats = NDArray[np.float64]
-MATCHED = "expected_count_matched"
+MATCHED, INFORMATION = "expected_count_matched", "information"
+INFORMATION_TITLE = "how much of what may vary inside each polygon the data have settled, from 0 (nothing) to 1 (all)"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Contents:
         Rate, in the units of rates, whose probability of being exceeded is mapped.
     tags
         What all files say.
+    has_information
+        Whether it is mapped how much of what may vary inside polygons the data have settled.
     """
 
     units: Units
@@ -40,6 +43,7 @@ class Contents:
     quantiles: tuple[float, ...]
     threshold: float | None
     tags: Mapping[str, str]
+    has_information: bool = False
 
     def __post_init__(self) -> None:
         for name, values in (("level", (self.level,)), ("quantiles", self.quantiles)):
@@ -82,12 +86,13 @@ class Contents:
 
     @property
     def rate_names(self) -> list[str]:
-        """Names of the maps of rates, in the order of `rates`."""
+        """Names of the maps of rates, in the order of `rates`, and of what is mapped beside them."""
         threshold = [] if self.threshold is None else ["exceedance"]
-        return ["rate_mean", "rate_sd", *self.levels, "rate_interval_width", *threshold]
+        information = [INFORMATION] if self.has_information else []
+        return ["rate_mean", "rate_sd", *self.levels, "rate_interval_width", *threshold, *information]
 
     def values(self, rates: Floats, exposure: Floats) -> dict[str, Floats]:
-        """All maps of some cells, by name, from the numbers (k, n) of `rates` and the exposure of whole cells."""
+        """All maps of some cells, by name, from numbers (k, n) by `rate_names` and the exposure of whole cells."""
         found = dict(zip(self.rate_names, rates, strict=False))
         if self.units.has_counts:
             found["expected_count"] = found["rate_mean"] / self.units.per * exposure
@@ -128,6 +133,7 @@ class Contents:
                 {"threshold": self.threshold or 0.0},
             ),
             "expected_count": (f"mean rate times {self._exposure_title}", self.units.count, {}),
+            INFORMATION: (INFORMATION_TITLE, "share", {}),
             MATCHED: ("expected count, rescaled to the observed totals of polygons", self.units.count, {}),
             self.units.exposure: (self._exposure_title, self._exposure_units, {}),
         }[name]

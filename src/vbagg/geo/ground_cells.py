@@ -46,9 +46,10 @@ class GroundContents(Contents):
 
     @classmethod
     def of(cls, contents: Contents, model: Any, edge: float | None, sample: pd.DataFrame) -> GroundContents:
-        """The usual maps and those of extrapolation that the model can give."""
+        """The usual maps of rates and those of extrapolation that the model can give; nothing was observed here."""
         parts = model.latent_parts(sample.iloc[:1], PLACES)
-        return cls(**vars(contents), edge=edge, has_place=parts.place_share is not None)
+        plain = vars(contents) | {"has_information": False}
+        return cls(**plain, edge=edge, has_place=parts.place_share is not None)
 
     @property
     def measures(self) -> list[str]:

@@ -93,8 +93,8 @@ def write_maps(
 
     Returns
     -------
-    Path by name: `rate_mean`, `rate_sd`, `rate_q...`, `rate_interval_width`, `exceedance`, `expected_count`,
-    `population` or `area`, `expected_count_matched`.
+    Path by name: `rate_mean`, `rate_sd`, `rate_q...`, `rate_interval_width`, `exceedance`, `information`,
+    `expected_count`, `population` or `area`, `expected_count_matched`.
     """
     contents = contents_of(model, prepared, response, level, quantiles, threshold, per)
     observed = _totals_to_match(model, prepared, response) if match_totals else None
@@ -146,7 +146,8 @@ def contents_of(
 ) -> Contents:
     """What the maps of a model hold."""
     units = units_of(prepared, response, per, likelihood_of(model).name)
-    return Contents(units, level, tuple(quantiles), threshold, model_tags(model, response))
+    tags, has_information = model_tags(model, response), hasattr(model, "information")
+    return Contents(units, level, tuple(quantiles), threshold, tags, has_information)
 
 
 @contextmanager

@@ -63,6 +63,7 @@ STYLES = {
     "rate_sd": Style("Uncertainty: standard deviation\nof the rate", "lapaz"),
     "rate_interval_width": Style("Uncertainty: width of the interval\nof the rate", "lapaz"),
     "exceedance": Style("Probability that the rate is above\n{threshold} {rate_units}", "lajolla_r", (0.0, 1.0), False),
+    "information": Style("How much is known of what varies inside polygons", limits=(0.0, 1.0), may_be_log=False),
     "expected_count": Style("Expected count"),
     "expected_count_matched": Style("Expected count, matched to observed totals"),
     "population": Style("Population"),

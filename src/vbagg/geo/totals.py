@@ -119,8 +119,9 @@ class FittedTotals:
         fitted = [found[f"total{part}"] for part in ("", "_lower", "_upper")]
         rates = [found[f"rate{part}"] for part in ("", "_lower", "_upper")]
         middle, residual = np.where(np.isnan(y), np.nan, (below + upto) / 2), (y - new.mean) / new.std
+        told = model.information(bags).bags if hasattr(model, "information") else np.full(len(bags), np.nan)
         own = _effects(model, bags, examined, self.level)
-        return np.stack([at, exposure, *fitted, *new.interval(self.level), *rates, middle, residual, *own])
+        return np.stack([at, exposure, *fitted, *new.interval(self.level), *rates, middle, residual, told, *own])
 
     def columns(self, answers: Answers) -> dict[str, Floats]:
         """Answers about all pieces, by name."""
@@ -144,7 +145,7 @@ TAILS = ("at_most", "at_least")
 """What `vbagg.effects` says of polygons, and where their totals lie in what the others expect."""
 NAMES = (
     *("position", "exposure", "fitted", "fitted_lower", "fitted_upper", "predicted_lower", "predicted_upper"),
-    *("rate", "rate_lower", "rate_upper", "pit", "residual"),
+    *("rate", "rate_lower", "rate_upper", "pit", "residual", "information"),
     *EFFECTS,
     *TAILS,
 )

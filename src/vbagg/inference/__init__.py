@@ -6,8 +6,8 @@ from typing import Any
 
 from vbagg.errors import unknown_name
 from vbagg.inference.adam import Adam
-from vbagg.inference.averaging import average
-from vbagg.inference.base import Inference, Task, Traits
+from vbagg.inference.averaging import average, average_alike
+from vbagg.inference.base import Inference, Known, Task, Traits
 from vbagg.inference.descent import Descent, Run
 from vbagg.inference.gaussian import Gaussian
 from vbagg.inference.newton import Newton
@@ -23,6 +23,7 @@ __all__ = [
     "Fit",
     "Gaussian",
     "Inference",
+    "Known",
     "Newton",
     "Problem",
     "Run",
@@ -31,6 +32,7 @@ __all__ = [
     "Traits",
     "Validator",
     "average",
+    "average_alike",
     "get_inference",
 ]
 

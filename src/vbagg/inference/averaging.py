@@ -8,6 +8,7 @@ import numpy as np
 
 from vbagg.elbo import Parameters
 from vbagg.features import carry_weights
+from vbagg.inference.base import Known, Task
 from vbagg.inference.gaussian import Gaussian
 from vbagg.inference.mode import linearised
 from vbagg.inference.problem import Problem
@@ -42,6 +43,7 @@ SAMPLE = 1000
 """Individuals at which the effect of parameters is looked at."""
 PRECISION = 0.1
 """Nats to which `q` is solved at each point, where it starts displaced from the mode as it is at the optimum."""
+NOWHERE = "the posterior of the weights was found at none of the other values"
 ORDERS = (4, 8, 12, 20, 24, 32, 44, 48, 60)
 """Orders of Hadamard matrices by Paley's construction: one more than a prime that leaves 3 when divided by 4."""
 
@@ -104,12 +106,32 @@ def average(problem: Problem, fit: Fit, trainable: Parameters, log_prior: LogPri
             if number == 0 and profile(centre, PRECISION, slope=False).value < origin.value + LEAST_SURPLUS:
                 break  # no point around such a centre comes near
     if not members:
-        return Average([(1.0, fit)], 1.0, 1, "the posterior of the weights was found at none of the other values")
+        return Average([(1.0, fit)], 1.0, 1, NOWHERE)
     raw = _weights(np.array(log_weights))
     weights = _spread_out(np.array(log_weights), LEAST_EFFECTIVE * len(members))
     kept = weights > LEAST_WEIGHT / len(weights)
     chosen = [(w / weights[kept].sum(), m) for w, m, keep in zip(weights, members, kept, strict=True) if keep]
     return Average(chosen, _effective(raw), len(few))
+
+
+def average_alike(task: Task, known: Known, fit: Fit) -> Average:
+    """Points that differ from the optimum as those of a fit to like data do from its own, and with their weights."""
+    flat = FlatParameters(fit.parameters, task.trainable)
+    centre, before = flat.ravel(fit.parameters), flat.ravel(known.optimum)
+    profile = Profile(task.problem.rough or task.problem, flat, task.log_prior)
+    origin = profile(centre, PRECISION, slope=False)
+    members = []
+    for number, (weight, parameters) in enumerate(known.members):
+        point = profile(centre + flat.ravel(parameters) - before, PRECISION, slope=False)
+        task.report({"averaging": number + 1, "of": len(known.members), "objective": point.value})
+        if point.solution.converged:
+            members.append((weight, _member(profile.problem, fit, origin, point)))
+    if not members:
+        return Average([(1.0, fit)], 1.0, 1, NOWHERE)
+    weights = np.array([weight for weight, _ in members])
+    weights /= weights.sum()
+    chosen = [(w, member) for w, (_, member) in zip(weights.tolist(), members, strict=True)]
+    return Average(chosen, _effective(weights), len(known.members))
 
 
 def _weights(logs: np.ndarray) -> np.ndarray:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
 from vbagg.elbo import Parameters
 from vbagg.inference.problem import Problem
 from vbagg.inference.result import Fit, Validator
@@ -12,6 +14,18 @@ from vbagg.priors import LogPrior
 from vbagg.progress import Report
 
 PRECISIONS = ("auto", "double", "single")
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the parameters from a fit to data that are much alike: where a search begins, and ends soon."""
+
+    curvature: np.ndarray
+    """Inverse Hessian of minus the objective in the trainable parameters, about."""
+    members: tuple[tuple[float, Parameters], ...]
+    """Weights and parameters that the posterior of that fit averages over."""
+    optimum: Parameters
+    """The best of them."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +46,8 @@ class Task:
     """Score of a fit that decides between starts, learning rates and seeds."""
     stopper: Validator | None = None
     """Score of a fit that decides when to stop."""
+    known: Known | None = None
+    """If there is but one starting value, near the best one."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +58,8 @@ class Traits:
     """Any bags may share an array: none is cut into tiles, and all have the same residual mode."""
     representatives: int | str | None = None
     """Individuals that stand for a larger bag in `Problem.rough`: a number, "auto", or None for no such problem."""
+    rough: bool = False
+    """Whether there is no other problem than that."""
     precision: str = "double"
     """Of features: one of `PRECISIONS`."""
     early_stop: bool = False

@@ -62,6 +62,8 @@ class Newton(Inference):
         as many as the variation within the bag needs, or None for all. The posterior is then solved with all
         individuals. `"auto"` takes more where the log density of a bag turns out to differ, and the search goes on.
         With `residual="diagonal"` always all.
+    rough
+        Whether the posterior, too, is solved with representatives alone: for many quick fits.
     precision
         Of the features of individuals: `"double"`, `"single"` (faster, with a jitter of 1e-5 or more), or `"auto"`:
         single where a fit would take longer than a minute or so.
@@ -72,6 +74,7 @@ class Newton(Inference):
     tolerance: float = 5e-3
     representatives: int | str | None = "auto"
     precision: str = "auto"
+    rough: bool = False
 
     def __post_init__(self) -> None:
         require_counts(self, "max_iterations", "starts")
@@ -85,7 +88,9 @@ class Newton(Inference):
     @property
     def traits(self) -> Traits:
         """As its options say."""
-        return Traits(representatives=self.representatives, precision=self.precision, several_kinds=True)
+        return Traits(
+            representatives=self.representatives, rough=self.rough, precision=self.precision, several_kinds=True
+        )
 
     def run(self, task: Task) -> Fit:
         """Fit from each promising start and keep the best."""
@@ -103,7 +108,7 @@ class Newton(Inference):
             if searches:
                 profile.max_steps = LATER_STEPS
             search = _Search(problem, profile, task.report, len(searches))
-            search.run(point.x, searches, self)
+            search.run(point.x, searches, self, None if task.known is None else task.known.curvature)
             searches.append(search)
         return choose([search.fit for search in searches], problem, task.validator)
 
@@ -155,8 +160,13 @@ class _Search:
     """The objective reached with numbers of one kind moving together."""
     fit: Fit = field(init=False)
 
-    def run(self, start: np.ndarray, earlier: list[_Search], options: Newton) -> None:
-        """Search from a start, unless it leads where `earlier` searches have been, or cannot be better than these."""
+    def run(
+        self, start: np.ndarray, earlier: list[_Search], options: Newton, curvature: np.ndarray | None = None
+    ) -> None:
+        """Search from a start, unless it leads where `earlier` searches have been, or cannot be better than these.
+
+        Where the `curvature` is known, the start is near the optimum, and each number moves on its own from there.
+        """
         fits = [search.fit for search in earlier]
         best = max((fit.objective - fit.status.representation_gap for fit in fits), default=-np.inf)
 
@@ -184,9 +194,11 @@ class _Search:
             )
 
         rivals = max((search.together for search in earlier), default=-np.inf)
-        result = self._together(start, options, lambda x, value, promise: hopeless(value, promise, rivals))
+        result = None
+        if curvature is None:
+            result = self._together(start, options, lambda x, value, promise: hopeless(value, promise, rivals))
         if result is None:
-            result = climb(start, options.tolerance)
+            result = climb(start, options.tolerance, curvature)
         elif not result.stopped:
             self.together = result.value
             alone = climb(result.x, options.tolerance, result.curvature)

@@ -13,6 +13,8 @@ WORTH = 1e-3
 """Share of the promised gain that a step must have."""
 TYPICAL_VARIANCE = 0.25
 """Inverse curvature of directions that are not yet explored."""
+LEAST_SPREAD = 1e-4
+"""Of points along a direction in which they differ."""
 Objective = Callable[[np.ndarray, float, float], tuple[float, np.ndarray]]
 """Value and slope at a point. If the value is below the second argument, any value below it will do, and any slope.
 
@@ -114,6 +116,18 @@ def maximise_along(
     unit = axes / np.linalg.norm(axes, axis=0)
     across = TYPICAL_VARIANCE * (np.eye(len(x)) - unit @ unit.T)
     return replace(found, x=x + axes @ found.x, curvature=across + axes @ found.curvature @ axes.T)
+
+
+def curvature_of(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The `curvature` for `maximise` that goes with weighted points (s, k) of a posterior: their covariance.
+
+    Across the directions in which they differ it is that of directions not yet explored.
+    """
+    apart = (points - np.average(points, axis=0, weights=weights)) * np.sqrt(weights / weights.sum())[:, None]
+    _, sizes, axes = np.linalg.svd(apart, full_matrices=False)
+    known = axes[sizes > LEAST_SPREAD]
+    across = TYPICAL_VARIANCE * (np.eye(points.shape[1]) - known.T @ known)
+    return across + apart.T @ apart
 
 
 def _attempt(

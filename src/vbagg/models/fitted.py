@@ -16,6 +16,7 @@ from vbagg.bags import Bags
 from vbagg.effects import BagEffects
 from vbagg.elbo import Spec
 from vbagg.errors import unknown_name
+from vbagg.information import Information
 from vbagg.latent_parts import LatentParts, latent_parts
 from vbagg.laws import Law, Mixture, Summary
 from vbagg.likelihoods.base import Likelihood
@@ -23,10 +24,11 @@ from vbagg.likelihoods.reported import COMPLETENESS, EXPOSURE_SPREAD
 from vbagg.models import setup
 from vbagg.models.areas import Areas, AreaSums, area_sums
 from vbagg.models.bag_effects import bag_effects
-from vbagg.models.frame import Frame, drop_inert
+from vbagg.models.bag_information import bag_information
+from vbagg.models.frame import Frame, bag_weights, drop_inert
 from vbagg.models.predicted import Conditioned, Member, Outputs, Plan, Totals
 from vbagg.observed import Observed
-from vbagg.posterior import BagPosterior, Posterior, RowPosterior, draw_rows
+from vbagg.posterior import BagPosterior, Posterior, RowPosterior, Simulated, draw_rows
 from vbagg.row_rates import Members, Mixing, compiled_as_a_whole, row_marginals, row_summary
 from vbagg.threads import one_blas_thread
 
@@ -245,6 +247,30 @@ class Fitted:
 
         return Posterior(mixed, self._mixed_draws(draw))
 
+    def simulated(
+        self, bags: Bags, trials: Any, offset: Any, completeness: Any, weight_sd: Any, n: int, seed: int
+    ) -> Simulated:
+        """Joint draws of the rates of individuals, given all outputs, and new outputs that would come of them."""
+        plan, outputs = self._plan(bags, offset, all_rows=True), self._outputs(bags, offset)
+        likelihood, facts = setup.to_predict(bags, self.likelihood, trials, completeness, weight_sd)
+        weighted = bag_weights(bags, self.spec.link)
+
+        def draw(member: Member, n: int, seed: int) -> np.ndarray:
+            rates = self.rate_scale * Conditioned(member, plan, outputs, risk=True, smooth=False).draw(n, seed)
+            totals = np.stack([weighted.sum_by_bag(weighted.weight * row) for row in rates])
+            learnt, rng = member.learnt(self.rate_scale), np.random.default_rng([seed, 6])
+            # the effect of a bag whose output is known is part of the rates that were drawn
+            given = likelihood.without_effect(learnt).simulate(totals, facts, learnt, rng)
+            others = likelihood.simulate(totals, facts, learnt, rng)
+            return np.hstack([rates, np.where(outputs.seen, given, others)])
+
+        drawn = self._mixed_draws(draw)(n, seed)
+        return Simulated(drawn[:, : bags.n_individuals], drawn[:, bags.n_individuals :])
+
+    def knows(self, bags: Bags, offset: Any) -> np.ndarray:
+        """(b) whether each bag is one that the model was fitted to."""
+        return self._outputs(bags, offset).seen
+
     def bag_effects(self, bags: Bags, trials: Any, offset: Any) -> BagEffects:
         """How far the outputs of training bags are above what is expected, and what the others say of them."""
         self.frame.check_bags(bags)
@@ -254,6 +280,12 @@ class Fitted:
         ways = setup.to_predict(bags, self.likelihood, trials, outputs.facts.get(COMPLETENESS), weight_sd)
         with jax.enable_x64(True), one_blas_thread():
             return bag_effects(self.members, plan, outputs, bags.labels, *ways, self.rate_scale)
+
+    def information(self, bags: Bags, offset: Any) -> Information:
+        """How much of what may vary inside bags the outputs have settled."""
+        plan, outputs = self._plan(bags, offset, all_rows=True), self._outputs(bags, offset)
+        with jax.enable_x64(True), one_blas_thread():
+            return bag_information(self.members, plan, outputs, bags)
 
     def _rates(self, member: Member, mean: np.ndarray, variance: np.ndarray, white: float) -> Law:
         sd = np.sqrt(np.maximum(variance, 0.0))

@@ -51,6 +51,8 @@ class Layout:
     """Whether features are computed in single precision."""
     representatives: int | str | None
     """Individuals that stand for a larger bag in a search; None for all."""
+    rough: bool
+    """Whether they do so in all of the fit."""
     memory: float
     random_state: int
 
@@ -69,7 +71,7 @@ class Layout:
         mode = uniform_residual(residual, sizes) if traits.any_batch else residual
         few = None if mode == "diagonal" else traits.representatives
         single = single_precision(traits.precision, approximation, most(few), sizes, n_columns)
-        return cls(n_columns, mode, not traits.any_batch, single, few, memory, random_state)
+        return cls(n_columns, mode, not traits.any_batch, single, few, traits.rough, memory, random_state)
 
     def problem(self, kinds: Sequence[tuple[Spec, TrainingData]]) -> Problem:
         """The problem of a fit to one or more kinds of outputs.
@@ -80,6 +82,8 @@ class Layout:
         sizes, number = build.sizes, most(self.representatives)
         if number is None or not self._worth_representing(sizes, number):
             return build.all(PASSES_OF_A_SEARCH)
+        if self.rough:
+            return build.few(None if self.representatives == "auto" else np.full(len(sizes), number))
         problem = build.all(PASSES)
         if self.representatives == "auto":
             first = build.few(None)

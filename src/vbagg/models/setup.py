@@ -104,8 +104,12 @@ def training_data(
     upper: Any = None,
     completeness: Any = None,
     weight_sd: Any = None,
+    frame: Frame | None = None,
 ) -> TrainingData:
-    """Check what `fit` was given; with a `client` of Dask its workers hold the individuals."""
+    """Check what `fit` was given; with a `client` of Dask its workers hold the individuals.
+
+    Units are those of the data, unless there is a `frame` already.
+    """
     if isinstance(bags, DistantBags) and client is None:
         bags = Bags(**bags.rows().read())
     elif not isinstance(bags, DistantBags):
@@ -116,7 +120,7 @@ def training_data(
     outputs.require(FEWEST)
     portions = _observed_portions(bags, offset, outputs.seen, client)
     told = {name: values[outputs.seen] for name, values in told_of(bags, completeness, weight_sd, outputs.seen).items()}
-    return _in_units(outputs, portions, likelihood, told, lambda y, per: Frame.fit(portions, y, link, per))
+    return _in_units(outputs, portions, likelihood, told, lambda y, per: frame or Frame.fit(portions, y, link, per))
 
 
 def further_data(
@@ -340,17 +344,18 @@ def starting_points(start: Parameters, components: Sequence[Kernel], noise: Coll
     return [*ladder, replace(stretched(SHORT), likelihood=little)]
 
 
-def louder(start: Parameters, components: Sequence[Kernel], link: Link) -> Parameters:
+def louder(start: Parameters, components: Sequence[Kernel], link: Link, search: bool = True) -> Parameters:
     """A change of all log-parameters that multiplies the variances of what individuals share.
 
-    None where the link fixes the units of `f`: a logarithm that varies much more than is usual is no good start.
+    None where the link fixes the units of `f`: a logarithm that varies much more than is usual is no good start. None
+    either where no start is to be searched for.
     """
 
     def change(path: Any, leaf: Any) -> Any:
         return np.full(np.shape(leaf), np.log(LOUDER) if getattr(path[-1], "key", None) == "variance" else 0.0)
 
     still = jax.tree.map(np.zeros_like, start)
-    if not link.in_units_of_data:
+    if not (search and link.in_units_of_data):
         return still
     shared = (component.exact_features or component.needs_landmarks for component in components)
     changes = zip(jax.tree_util.tree_map_with_path(change, start.kernel), still.kernel, shared, strict=True)

@@ -17,6 +17,7 @@ from vbagg.effects import BagEffects
 from vbagg.elbo import APPROXIMATIONS
 from vbagg.errors import ConvergenceWarning, unknown_name
 from vbagg.inference import get_inference
+from vbagg.information import Information
 from vbagg.kernels import Kernel, Prior
 from vbagg.latent_parts import LatentParts
 from vbagg.laws import Law
@@ -30,7 +31,7 @@ from vbagg.models.fitted import Fitted
 from vbagg.models.learning import Choices, Learnt, learn
 from vbagg.models.observations import FittedObservations, Observations, check_also
 from vbagg.models.predicted import Member
-from vbagg.posterior import Posterior
+from vbagg.posterior import Posterior, Simulated
 from vbagg.progress import Report, reporting
 from vbagg.stored import DistantBags
 
@@ -120,6 +121,7 @@ class VBAgg(BagModel):
         also: Sequence[Observations] | Observations | None = None,
         completeness: Any = None,
         weight_sd: Any = None,
+        start: VBAgg | None = None,
     ) -> Self:
         """Learn from bag outputs.
 
@@ -156,14 +158,22 @@ class VBAgg(BagModel):
         weight_sd
             How far off the weight of each bag may be, as a standard deviation relative to it: 0.1 for 10%. An error is
             shared by all individuals of a bag, and differs from bag to bag. One number, or one for each bag, as `y`.
+        start
+            A model with the same likelihood, link and kernel that was fitted to data much like these, such as other
+            outputs of the same bags. Its landmarks and units are taken, the search begins at its parameters and nowhere
+            else, and the average is over parameters that differ from the new best ones as its own do.
         """
         choices, further = self._choices(), check_also(also)
         if further and client is not None:
             raise ValueError("`also` goes with a fit in one process; leave out `client`.")
         told = {"upper": upper, "completeness": completeness, "weight_sd": weight_sd}
-        data = setup.training_data(bags, y, trials, offset, choices.likelihood, choices.link, client, **told)
+        begun = self._begun_at(start)
+        frame = None if begun is None else begun.frame
+        data = setup.training_data(
+            bags, y, trials, offset, choices.likelihood, choices.link, client, **told, frame=frame
+        )
         with reporting(progress, "vbagg") as report:
-            learnt = learn(choices, data, report, validation, early_stop, further)
+            learnt = learn(choices, data, report, validation, early_stop, further, begun)
         fit = learnt.fit
         self._fitted, self._training, self._elbo_mc = learnt.fitted, learnt, None
         self.elbo_, self.status_, self.history_ = fit.elbo, fit.status, fit.history
@@ -192,6 +202,36 @@ class VBAgg(BagModel):
         """
         return self._checked().posterior(X, offset, smooth, bag_effect)
 
+    def simulate(
+        self,
+        bags: Bags,
+        trials: Any = None,
+        offset: Any = None,
+        completeness: Any = None,
+        weight_sd: Any = None,
+        n: int = 1,
+        seed: int = 0,
+    ) -> Simulated:
+        """Joint draws of what the rates may be, given all that was observed, and of new outputs that come of them.
+
+        Parameters
+        ----------
+        bags, trials, offset, completeness, weight_sd
+            As for `fit`. Outputs are reported as completely, and weights are as far off, as is told here.
+        n, seed
+            Number of draws, and their seed.
+
+        Returns
+        -------
+        Simulated
+            `rates` (n, rows) of individuals as `posterior(bags)` has them, and `outputs` (n, bags).
+        """
+        fitted = self._checked()
+        fitted.frame.check_bags(bags)
+        if n < 1:
+            raise ValueError(f"`n` must be at least 1; got {n}.")
+        return fitted.simulated(bags, trials, offset, completeness, weight_sd, n, seed)
+
     def latent_parts(self, X: Any, place: Sequence[str] = ("x", "y")) -> LatentParts:
         """How well the latent function is known of new individuals: what covariates say of it, and what the place says.
 
@@ -211,6 +251,12 @@ class VBAgg(BagModel):
         """Posterior of each bag's expected total."""
         return self._checked().posterior_bags(bags, offset)
 
+    def knows(self, bags: Bags, offset: Any = None) -> np.ndarray:
+        """Whether each bag (b) is one that the model was fitted to, recognised by label and individuals."""
+        fitted = self._checked()
+        fitted.frame.check_bags(bags)
+        return fitted.knows(bags, offset)
+
     def bag_effects(self, bags: Bags, trials: Any = None, offset: Any = None) -> BagEffects:
         """How far the output of each bag is above what covariates and neighbours say, and how odd that is.
 
@@ -225,6 +271,27 @@ class VBAgg(BagModel):
             Known term of `f` per row.
         """
         return self._checked().bag_effects(bags, trials, offset)
+
+    def information(self, bags: Bags, offset: Any = None) -> Information:
+        """How much of what may vary inside each bag the data have settled, from 0 to 1.
+
+        A total says nothing of where in its bag rates are high; covariates, the place and other bags may. This is the
+        share of the prior variance of each individual's latent value, above the mean of its bag, that is gone.
+
+        Parameters
+        ----------
+        bags
+            Those that the model was fitted to, or others. All are asked about rates as `posterior(bags)` has them, with
+            effects of individuals and the variation of effects inside bags, of which outputs tell nothing.
+        offset
+            Known term of `f` per row.
+
+        Returns
+        -------
+        Information
+            `individuals` (n, in the order of `bags.X`), `bags` (b) and `overall`.
+        """
+        return self._checked().information(bags, offset)
 
     def posterior_areas(self, bags: Bags, row: Any, area: Any, weight: Any = None) -> Posterior:
         """Posterior of the totals of areas that are made of parts of bags.
@@ -348,6 +415,23 @@ class VBAgg(BagModel):
                 problem = self._training.problem.by_draws(512)
                 self._elbo_mc = problem.at(best.parameters, best.jitter).elbo(best.q)
         return self._elbo_mc
+
+    def _begun_at(self, start: VBAgg | None) -> Fitted | None:
+        """What a search begins with, refused if that is another model's."""
+        if start is None:
+            return None
+        own, other = ((model.kernel, model._choices()) for model in (self, start))
+        for name, this, that in (
+            ("kernel", own[0], other[0]),
+            ("likelihood", own[1].likelihood, other[1].likelihood),
+            ("link", own[1].link, other[1].link),
+        ):
+            if this != that:
+                raise ValueError(
+                    f"`start` must be a model with the same `{name}`; it has {that!r}, and this {this!r}. Leave it out,"
+                    " or fit a clone of it."
+                )
+        return start._checked()
 
     @property
     def _best(self) -> Member:

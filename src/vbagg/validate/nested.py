@@ -23,7 +23,7 @@ from vbagg.models.reporting import aligned_told
 from vbagg.progress import Report, reporting
 from vbagg.validate.content import content
 from vbagg.validate.inside import Known, claims_of_cells, scores_inside
-from vbagg.validate.kept import KeptFolds
+from vbagg.validate.kept import Kept
 from vbagg.validate.result import FoldResult
 from vbagg.validate.scales import Nested
 from vbagg.validate.unions import FEWEST_UNIONS, Unions, compact_group, group_of, unions
@@ -87,7 +87,7 @@ def nested(
     observed = outputs.observed()
     known = Known(observed.y, observed.trials, **{name: values[seen] for name, values in told.items()})
     merged = _merged(bags if seen.all() else bags[seen], None if group is None else group_of(bags, group)[seen], sizes)
-    job = _Job(model, fitted, merged[0].fine, known, None if keep is None else KeptFolds(Path(keep)))
+    job = _Job(model, fitted, merged[0].fine, known, None if keep is None else Kept(Path(keep), FoldResult, "scale"))
     return job.run(merged, progress)
 
 
@@ -116,7 +116,7 @@ class _Job:
     fitted: Any
     bags: Bags
     known: Known
-    kept: KeptFolds | None
+    kept: Kept[FoldResult] | None
 
     def run(self, merged: Sequence[Unions], progress: bool | Report | None) -> Nested:
         """All scales, then the cells."""
@@ -135,8 +135,8 @@ class _Job:
         result = None if self.kept is None else self.kept.get(name, rests_on)
         if result is None:
             result = self._scored(name, one)
-            if self.kept is not None:
-                self.kept.put(result, rests_on)
+            if self.kept is not None and not result.failures:
+                self.kept.put(name, result, rests_on)
         return result
 
     def _scored(self, name: str, one: Unions | None) -> FoldResult:

@@ -35,7 +35,7 @@ from vbagg.validate.bag_scores import are_whole, scores_of
 from vbagg.validate.content import content
 from vbagg.validate.distant import Distant
 from vbagg.validate.folds import as_folds, fold_names, is_number
-from vbagg.validate.kept import KeptFolds
+from vbagg.validate.kept import Kept
 from vbagg.validate.nested import nested
 from vbagg.validate.result import FoldResult, Validation
 
@@ -119,7 +119,7 @@ def cross_validate(
         )
     task = _check(models, baselines, bags, y, folds, trials, offset, client, completeness, weight_sd, also)
     names, results = fold_names(task.folds), dict[Any, FoldResult]()
-    kept = None if keep is None else KeptFolds(Path(keep))
+    kept = None if keep is None else Kept(Path(keep), FoldResult, "fold")
     rests_on = "" if kept is None else task.digest()
     each, of = len(task.models), len(names) * len(task.models)
     with reporting(progress, "validation") as report:
@@ -131,8 +131,9 @@ def cross_validate(
         waiting = [fold for fold in names if fold not in results]
         for fold, result in _carried_out(task, waiting, client, report, len(results) * each, of):
             results[fold] = result
-            if kept is not None:
-                kept.put(result, rests_on)
+            # a fit that failed may succeed the next time
+            if kept is not None and not result.failures:
+                kept.put(fold, result, rests_on)
             seconds = sum((result.seconds or {}).values())
             report({"finished": fold, "done": len(results) * each, "of": of, "seconds": seconds})
     inside, first = None, next(iter(task.models.values()))
@@ -150,11 +151,9 @@ def _carried_out(
         for number, fold in enumerate(folds):
             yield fold, task.run(fold, report, done + number * len(task.models), of)
         return
-    from vbagg.cluster import OnWorkers, require_client, require_same_versions
+    from vbagg.cluster import workers_of
 
-    require_client(client)
-    require_same_versions(client)
-    yield from OnWorkers(client, [task]).made(itself).ended(_one_fold, folds)
+    yield from workers_of(client).hold([task]).made(itself).ended(_one_fold, folds)
 
 
 def _one_fold(task: Task, fold: Any) -> FoldResult:

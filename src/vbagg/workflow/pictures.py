@@ -44,6 +44,7 @@ SHORT = {
     "rate_sd": "Rate: standard deviation",
     "rate_interval_width": "Rate: width of the interval",
     "exceedance": "Probability of exceedance",
+    "information": "Inside polygons: how much is known",
     "expected_count": "Expected count",
     "expected_count_matched": "Expected count, matched to totals",
     "population": "Population",

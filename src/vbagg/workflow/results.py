@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from vbagg.doctor import Findings
     from vbagg.geo.display import Frame
     from vbagg.geo.ratio import Change
-    from vbagg.validate import Nested, Validation, Verdict
+    from vbagg.validate import Nested, Recovery, Validation, Verdict
 
 FINDINGS, FOLDS, VERDICT, WORD = "findings.json", "folds.json", "verdict.txt", "verdict.json"
-NESTED = "nested.json"
+NESTED, RECOVERY = "nested.json", "recovery.json"
 RATES = (
     *("observed", "observed_rate", "fitted", "fitted_lower", "fitted_upper"),
     *("rate", "predicted_lower", "predicted_upper"),
@@ -198,3 +198,23 @@ def read_validation(folder: Path) -> Validation | None:
         validation.reliability()
         validation.pit_histogram()
         return validation
+
+
+def write_recovery(recovery: Recovery, folder: Path) -> None:
+    """Write what refits to simulated totals recover, all of it and by polygon."""
+    (folder / RECOVERY).write_text(recovery.to_json() + "\n", encoding="utf-8")
+    recovery.by_bag().to_csv(folder / "recovery.csv", index=False)
+
+
+def read_recovery(folder: Path) -> Recovery | None:
+    """What `write_recovery` wrote, None if nothing."""
+    if not (folder / RECOVERY).exists():
+        return None
+    from vbagg.validate import Recovery
+
+    with written_by("validate", folder / RECOVERY):
+        recovery = Recovery.from_json((folder / RECOVERY).read_text(encoding="utf-8"))
+        # what cannot be told is none of ours
+        recovery.sentences()
+        recovery.by_bag()
+        return recovery

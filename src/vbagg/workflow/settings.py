@@ -236,6 +236,9 @@ class Validation(Section):
         " of neighbours; `none` leaves it out.",
         json_schema_extra={BARE: NEIGHBOURS},
     )
+    recovery: int = Field(
+        default=5, ge=0, description="Refits to simulated totals, which tell what the model recovers inside polygons."
+    )
     skip: bool = Field(default=False, description="Leave validation out.", json_schema_extra={FLAG: "skip_validation"})
 
 

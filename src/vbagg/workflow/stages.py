@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PREDICTED = 0.9
 """Share of the time for maps that pieces take; filling bands of rows takes the rest."""
+FOLDS = 0.8
+"""Share of the time for validation that folds take, where refits follow."""
 
 
 def check_settings(
@@ -275,6 +277,7 @@ def _validate(run: Run, folder: Path) -> None:
     from vbagg.geo.units import usual_per
     from vbagg.geo.workers import holds_all
     from vbagg.validate import cross_validate
+    from vbagg.workflow.recovering import recover
 
     prepared = run.prepared()
     skipped = run.settings.validation.skip
@@ -282,6 +285,7 @@ def _validate(run: Run, folder: Path) -> None:
     here = run.client is None or skipped or also is not None or holds_all(run.client, prepared.table)
     bags: Any = prepared.bags() if here else prepared.stored_bags()
     larger = None if skipped else _larger_areas(run, prepared)
+    refits = not skipped and _may_recover(run, here)
     for response in () if skipped else prepared.responses:
         y, upper = prepared.y(response), prepared.upper(response)
         if upper is not None:
@@ -297,7 +301,7 @@ def _validate(run: Run, folder: Path) -> None:
             y,
             partial(_folds, run, prepared, y),
             trials=trials_of(run, prepared),
-            progress=_by_fold(run, response),
+            progress=_by_fold(run, response, FOLDS if refits else 1.0),
             per=usual_per(prepared.exposure, run.settings.maps.per),
             keep=run.folder.kept(VALIDATION.name) / run.file_name(response),
             client=run.client,
@@ -308,6 +312,22 @@ def _validate(run: Run, folder: Path) -> None:
         write_validation(validation, folder / run.file_name(response), rate_units(run, prepared, response))
         for note in validation.notes:
             run.folder.log(f"validation: {response}: {note}")
+        if refits:
+            recover(run, prepared, response, bags, trials_of(run, prepared), folder, FOLDS)
+
+
+def _may_recover(run: Run, here: bool) -> bool:
+    """Whether refits to simulated totals are wanted, and the models and pixels are there for them."""
+    from vbagg.workflow.recovering import TEXTS
+
+    if not run.settings.validation.recovery:
+        return False
+    reason = outdated(run, MODELS)
+    why_not = TEXTS["distant"] if not here else "" if reason is None else TEXTS["no_model"].format(reason=reason)
+    if why_not:
+        run.folder.log(f"{VALIDATION.name}: {why_not}")
+        run.step(why_not)
+    return not why_not
 
 
 def _larger_areas(run: Run, prepared: Prepared) -> Any:
@@ -332,7 +352,7 @@ def _inside(run: Run, prepared: Prepared, response: str, bags: Any, y: Any, larg
         bags,
         y,
         None if larger is None else larger.loc[list(bags.labels)],
-        fitted=run.model(response) if prepared.points is None else None,
+        fitted=run.model(response) if prepared.points is None and outdated(run, MODELS) is None else None,
         trials=trials_of(run, prepared),
         progress=_by_scale(run, response),
         keep=run.folder.kept(VALIDATION.name) / run.file_name(response),
@@ -380,8 +400,11 @@ def rate_units(run: Run, prepared: Prepared, response: str) -> str:
     return Units(response, per, prepared.exposure, run.settings.model.likelihood).rate
 
 
-def _by_fold(run: Run, response: str) -> Callable[[dict[str, Any]], None]:
-    """Tell what is fitted, and of every fold that is finished; shares are of folds, since models take unequal times."""
+def _by_fold(run: Run, response: str, most: float) -> Callable[[dict[str, Any]], None]:
+    """Tell what is fitted, and of every fold that is finished; shares are of folds, since models take unequal times.
+
+    All folds are so much of the stage at `most`.
+    """
     finished = 0.0
 
     def report(entry: dict[str, Any]) -> None:
@@ -389,7 +412,7 @@ def _by_fold(run: Run, response: str) -> Callable[[dict[str, Any]], None]:
         if "finished" not in entry:
             run.tell(f"{response}: fold {entry['fold']}, {entry['model']}", finished)
             return
-        finished = entry["done"] / entry["of"]
+        finished = most * entry["done"] / entry["of"]
         how = "was finished before" if entry.get("kept") else f"{entry['seconds']:.1f} s"
         text = f"{response}: fold {entry['finished']}, {how}"
         run.folder.log(f"{VALIDATION.name}: {text}")
@@ -421,6 +444,6 @@ CHECK = Stage("check", "check", _check)
 PREPARED = Stage("prepared", "prepare", _prepare)
 MODELS = Stage("models", "fit", _fit, (PREPARED,))
 MAPS = Stage("maps", "predict", _map, (MODELS,))
-VALIDATION = Stage("validation", "validate", _validate, (PREPARED, MODELS))
+VALIDATION = Stage("validation", "validate", _validate, (PREPARED,), (MODELS,))
 REPORT = Stage("report", "report", _report, (MAPS, VALIDATION), (CHECK,))
 STAGES = {stage.name: stage for stage in (CHECK, PREPARED, MODELS, MAPS, VALIDATION, REPORT)}
