@@ -10,7 +10,7 @@ a prior allows that says how well claims hold for most models.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ from vbagg.validate.sums import Sums
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from vbagg.validate.recovered import Recovery
 
 Floats = NDArray[np.float64]
 RESAMPLED, DRAWS = 400, 2000
@@ -79,8 +81,11 @@ class Carried:
     """Share of cells inside their intervals, by level."""
 
 
-def carry(scales: Mapping[str, Sums], cells: pd.DataFrame) -> Carried:
-    """Carry what was seen at scales on to `cells`, of which a model claims its errors (`inside.claims_of_cells`)."""
+def carry(scales: Mapping[str, Sums], cells: pd.DataFrame, recovery: Recovery | None = None) -> Carried:
+    """Carry what was seen at scales on to `cells`, of which a model claims its errors (`inside.claims_of_cells`).
+
+    If the model is right, intervals of cells hold what `recovery` says, or else their levels.
+    """
     weight, told = cells["exposure"].to_numpy(), cells["estimate"].to_numpy() ** 2
     claimed = float(weight @ told / max(weight @ (told + cells["own_error"].to_numpy()), 1e-300))
     parts = np.log(max(2.0, float(cells["parts"].median())))
@@ -90,7 +95,10 @@ def carry(scales: Mapping[str, Sums], cells: pd.DataFrame) -> Carried:
 
     slope, share = normal(COMES_TRUE, _slope), normal(SHARE, _log_share)
     skill = _skill(*slope, *share, claimed)
-    coverage = {level: _covered(*normal(WIDTH, partial(_log_width, level=level)), level) for level in LEVELS}
+    coverage = {}
+    for level in LEVELS:
+        line = WIDTH if recovery is None else replace(WIDTH, mean=float(_wider(recovery.coverage(level), level)))
+        coverage[level] = _covered(*normal(line, partial(_log_width, level=level)), level)
     return Carried(skill, claimed, coverage)
 
 
@@ -136,5 +144,9 @@ def _log_share(sums: Sums) -> Floats:
 
 def _log_width(sums: Sums, level: float) -> Floats:
     """Logarithm of the width of intervals over the width that coverage asks for."""
-    covered = np.clip((sums.coverage(level) * sums.bags + level) / (sums.bags + 1), LEAST, MOST)
-    return np.log(ndtri((1 + covered) / 2) / ndtri((1 + level) / 2))
+    return _wider((sums.coverage(level) * sums.bags + level) / (sums.bags + 1), level)
+
+
+def _wider(covered: Any, level: float) -> Any:
+    """By which factor, as a logarithm, intervals are wider than those of the level that they cover."""
+    return np.log(ndtri((1 + np.clip(covered, LEAST, MOST)) / 2) / ndtri((1 + level) / 2))

@@ -18,6 +18,7 @@ from vbagg.validate.words import in_words
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vbagg.validate.recovered import Recovery
     from vbagg.validate.scales import Nested
     from vbagg.validate.verdict import Verdict
 
@@ -79,14 +80,18 @@ class Validation:
     per
         Unit of rates; None for 100 with the binomial, 1 with the Normal, else the least of 1, 1000, 100,000 and
         1,000,000 with an overall rate of at least one.
-    nested, test_inside
-        What `vbagg.validate.nested` found, or a function that finds it when a verdict is asked for.
+    nested, recovery
+        What `vbagg.validate.nested` and `vbagg.validate.recovery` found.
+    test_inside
+        Finds `nested` when a verdict is asked for.
     """
 
     folds: tuple[FoldResult, ...]
     per: float | None = None
     nested: Nested | None = None
     """What is known of differences inside bags."""
+    recovery: Recovery | None = None
+    """What refits to simulated outputs recover of them."""
     test_inside: Callable[[], Nested] | None = field(default=None, repr=False)
     """How to find it out."""
 

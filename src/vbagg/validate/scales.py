@@ -19,6 +19,8 @@ from vbagg.validate.sums import Sums
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vbagg.validate.recovered import Recovery
+
 Floats = NDArray[np.float64]
 RESAMPLED = 1000
 ALIKE = 0.5
@@ -72,9 +74,12 @@ class Nested:
         together = weight @ (ALIKE + (1 - ALIKE) * np.eye(len(weight))) @ weight
         return float(ndtr(weight @ scores / np.sqrt(together)))
 
-    def cells(self) -> Carried:
-        """What the scales lead to expect of cells: skill and coverage, with their uncertainty."""
-        return carry(self.sums, self.claims.table)
+    def cells(self, recovery: Recovery | None = None) -> Carried:
+        """What the scales lead to expect of cells: skill and coverage, with their uncertainty.
+
+        `recovery` says how much intervals of cells would hold if the model were right.
+        """
+        return carry(self.sums, self.claims.table, recovery)
 
     def document(self) -> dict[str, Any]:
         """As it is stored."""

@@ -141,7 +141,8 @@ def _inside_bags(nested: Nested, bags: str) -> Reason:
 
 def _intervals(nested: Nested, validation: Validation | None, bags: str) -> Reason:
     """Whether the uncertainty can be trusted, of what can be seen and beyond."""
-    expected, seen = nested.cells().coverage[JUDGED], _of_unseen_bags(validation)
+    recovery = None if validation is None or validation.recovery is None else validation.recovery.of_use()
+    expected, seen = nested.cells(recovery).coverage[JUDGED], _of_unseen_bags(validation)
     values = {"bags": bags, "level": _percent(JUDGED), "held": _percent(expected.value)}
     if seen is not None and seen < min(expected.value, JUDGED - TOLERATED):
         return Reason("unseen", {**values, "unseen": _percent(seen)}, _allowed(seen))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vbagg.geo.units import usual_per
-from vbagg.workflow.results import write_recovery
 from vbagg.workflow.run import Run
 
 if TYPE_CHECKING:
     from vbagg.geo.prepared import Prepared
+    from vbagg.validate import Recovery
 
 TEXTS = {
     "no_model": "recovery left out, since the fitted model cannot be used: {reason}. `vbagg fit` makes it",
@@ -24,8 +23,8 @@ TEXTS = {
 """What is told while it is at work."""
 
 
-def recover(run: Run, prepared: Prepared, response: str, bags: Any, trials: Any, folder: Path, share: float) -> None:
-    """Write what the model of a response recovers into a folder; a `share` of the stage is done before."""
+def recover(run: Run, prepared: Prepared, response: str, bags: Any, trials: Any, share: float) -> Recovery:
+    """What the model of a response recovers; a `share` of the stage is done before."""
     from vbagg.validate import recovery
 
     name, stage = run.file_name(response), "validation"
@@ -43,9 +42,9 @@ def recover(run: Run, prepared: Prepared, response: str, bags: Any, trials: Any,
         upper=prepared.upper(response),
         **prepared.reporting(),
     )
-    write_recovery(found, folder / name)
     for sentence in found.sentences("polygons", "cells"):
         run.folder.log(f"{stage}: {response}: {sentence}")
+    return found
 
 
 def _by_refit(run: Run, response: str, stage: str, share: float) -> Callable[[dict[str, Any]], None]:

@@ -148,6 +148,9 @@ def write_validation(validation: Validation, folder: Path, unit: str) -> None:
     if validation.nested is not None:
         (folder / NESTED).write_text(json.dumps(validation.nested.document()), encoding="utf-8")
         validation.nested.scales().to_csv(folder / "scales.csv", index=False)
+    if validation.recovery is not None:
+        (folder / RECOVERY).write_text(validation.recovery.to_json() + "\n", encoding="utf-8")
+        validation.recovery.by_bag().to_csv(folder / "recovery.csv", index=False)
     verdict = validation.verdict("polygons")
     (folder / WORD).write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
     (folder / VERDICT).write_text(validation.summary("polygons", unit=unit) + "\n", encoding="utf-8")
@@ -191,7 +194,7 @@ def read_validation(folder: Path) -> Validation | None:
     with written_by("validate", folder / FOLDS):
         document = json.loads((folder / FOLDS).read_text(encoding="utf-8"))
         folds = tuple(FoldResult.from_json(json.dumps(fold)) for fold in document["folds"])
-        validation = Validation(folds, document["per"], read_nested(folder))
+        validation = Validation(folds, document["per"], read_nested(folder), read_recovery(folder))
         # what cannot be scored is none of ours
         validation.scores().loc["vbagg"]
         validation.coverage()
@@ -200,14 +203,8 @@ def read_validation(folder: Path) -> Validation | None:
         return validation
 
 
-def write_recovery(recovery: Recovery, folder: Path) -> None:
-    """Write what refits to simulated totals recover, all of it and by polygon."""
-    (folder / RECOVERY).write_text(recovery.to_json() + "\n", encoding="utf-8")
-    recovery.by_bag().to_csv(folder / "recovery.csv", index=False)
-
-
 def read_recovery(folder: Path) -> Recovery | None:
-    """What `write_recovery` wrote, None if nothing."""
+    """What refits to simulated totals recover, None if there were none."""
     if not (folder / RECOVERY).exists():
         return None
     from vbagg.validate import Recovery

@@ -308,12 +308,12 @@ def _validate(run: Run, folder: Path) -> None:
             also=None if also is None else {"vbagg": also},
             **prepared.reporting(),
         )
-        validation = replace(validation, nested=_inside(run, prepared, response, bags, y, larger), test_inside=None)
-        write_validation(validation, folder / run.file_name(response), rate_units(run, prepared, response))
+        inside = _inside(run, prepared, response, bags, y, larger)
+        recovery = recover(run, prepared, response, bags, trials_of(run, prepared), FOLDS) if refits else None
+        found = replace(validation, nested=inside, recovery=recovery, test_inside=None)
+        write_validation(found, folder / run.file_name(response), rate_units(run, prepared, response))
         for note in validation.notes:
             run.folder.log(f"validation: {response}: {note}")
-        if refits:
-            recover(run, prepared, response, bags, trials_of(run, prepared), folder, FOLDS)
 
 
 def _may_recover(run: Run, here: bool) -> bool:
