@@ -113,12 +113,15 @@ def test_skill_is_that_of_told_differences_that_come_true():
 
 def test_what_a_right_model_would_cover_is_the_prior_of_coverage():
     sums, table = {"2": Sums.of(scale("2", 5000, 0.5, 1.0, held=0.9).table)}, cells(0.4).table
-    recovery = SimpleNamespace(coverage=lambda level: {0.5: 0.4, 0.8: 0.7, 0.9: 0.8, 0.95: 0.9}[level])
+    held = {0.5: 0.4, 0.8: 0.7, 0.9: 0.8, 0.95: 0.9}
+    recovery = SimpleNamespace(has_results=True, coverage=held.get)
     weight = WIDTH.sd**2 / (WIDTH.sd**2 + WIDTH.scale_sd**2)
     right, seen = (np.log(stats.norm.ppf((1 + c) / 2) / stats.norm.ppf(0.95)) for c in (0.8, 0.9))
     expected = 2 * stats.norm.cdf(stats.norm.ppf(0.95) * np.exp(right + weight * (seen - right))) - 1
     assert carry(sums, table, recovery).coverage[0.9].value == pytest.approx(expected, abs=0.01)
-    assert carry(sums, table).coverage[0.9].value == pytest.approx(0.9, abs=0.01)
+    without = carry(sums, table).coverage[0.9].value
+    assert without == pytest.approx(0.9, abs=0.01)
+    assert carry(sums, table, SimpleNamespace(has_results=False)).coverage[0.9].value == without
 
 
 def test_a_map_that_tells_nothing_explains_nothing():

@@ -97,7 +97,9 @@ def carry(scales: Mapping[str, Sums], cells: pd.DataFrame, recovery: Recovery | 
     skill = _skill(*slope, *share, claimed)
     coverage = {}
     for level in LEVELS:
-        line = WIDTH if recovery is None else replace(WIDTH, mean=float(_wider(recovery.coverage(level), level)))
+        line = WIDTH
+        if recovery is not None and recovery.has_results:
+            line = replace(WIDTH, mean=float(_wider(recovery.coverage(level), level)))
         coverage[level] = _covered(*normal(line, partial(_log_width, level=level)), level)
     return Carried(skill, claimed, coverage)
 

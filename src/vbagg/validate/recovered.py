@@ -120,9 +120,10 @@ class Recovery:
         """Refits that failed, by number, with the reason."""
         return {refit.number: refit.failure for refit in self.refits if refit.failure}
 
-    def of_use(self) -> Recovery | None:
-        """Itself, if any refit has a result."""
-        return self if len(self.failures) < len(self.refits) else None
+    @property
+    def has_results(self) -> bool:
+        """Whether any refit ended well."""
+        return len(self.failures) < len(self.refits)
 
     @property
     def seconds(self) -> float:

@@ -252,7 +252,7 @@ class Validation:
 
         if self.nested is None and self.test_inside is not None:
             object.__setattr__(self, "nested", self.test_inside())
-        return judge(self.nested, self, bags)
+        return judge(self.nested, self, bags, self.recovery)
 
     def summary(self, bags: str = "bags", outputs: str | None = None, unit: str = "") -> str:
         """A short paragraph in plain words.

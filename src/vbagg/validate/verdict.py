@@ -12,6 +12,7 @@ from vbagg import numerals
 from vbagg.validate.bag_scores import percent
 
 if TYPE_CHECKING:
+    from vbagg.validate.recovered import Recovery
     from vbagg.validate.result import Validation
     from vbagg.validate.scales import Nested
 
@@ -101,8 +102,13 @@ class Verdict:
         return cls(document["word"], because)
 
 
-def judge(nested: Nested | None, validation: Validation | None = None, bags: str = "bags") -> Verdict:
-    """Put together what nested validation and cross-validation found; `bags` says what bags are, in the plural."""
+def judge(
+    nested: Nested | None,
+    validation: Validation | None = None,
+    bags: str = "bags",
+    recovery: Recovery | None = None,
+) -> Verdict:
+    """Put together what validations and refits found; `bags` says what bags are, in the plural."""
     n = nested.claims.n_bags if nested is not None else validation.n_bags if validation is not None else None
     few = [] if n is None or n >= FEWEST_BAGS else [Reason("few", {"n": f"{n:,}", "bags": bags}, "no")]
     if nested is None or not nested.sums or not len(nested.claims.table):
@@ -113,7 +119,7 @@ def judge(nested: Nested | None, validation: Validation | None = None, bags: str
         because = [
             *(few or [_inside_unions(nested, bags)]),
             _inside_bags(nested, bags),
-            _intervals(nested, validation, bags),
+            _intervals(nested, validation, recovery, bags),
         ]
     return Verdict(max((reason.speaks for reason in because), key=WORDS.index), tuple(because))
 
@@ -139,9 +145,8 @@ def _inside_bags(nested: Nested, bags: str) -> Reason:
     return Reason("much", values, "yes" if skill.value >= USEFUL and skill.low > 0 else "with care")
 
 
-def _intervals(nested: Nested, validation: Validation | None, bags: str) -> Reason:
+def _intervals(nested: Nested, validation: Validation | None, recovery: Recovery | None, bags: str) -> Reason:
     """Whether the uncertainty can be trusted, of what can be seen and beyond."""
-    recovery = None if validation is None or validation.recovery is None else validation.recovery.of_use()
     expected, seen = nested.cells(recovery).coverage[JUDGED], _of_unseen_bags(validation)
     values = {"bags": bags, "level": _percent(JUDGED), "held": _percent(expected.value)}
     if seen is not None and seen < min(expected.value, JUDGED - TOLERATED):
