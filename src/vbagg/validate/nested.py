@@ -25,14 +25,12 @@ from vbagg.validate.content import content
 from vbagg.validate.inside import Known, claims_of_cells, scores_inside
 from vbagg.validate.kept import Kept
 from vbagg.validate.result import FoldResult
-from vbagg.validate.scales import Nested
+from vbagg.validate.scales import CELLS, Nested
 from vbagg.validate.unions import FEWEST_UNIONS, Unions, compact_group, group_of, unions
 
 Floats = NDArray[np.float64]
 SIZES = (2, 4, 8)
 """Neighbours that are merged."""
-CELLS = "cells"
-"""In the place of a scale: what the model that knows all bags claims of the cells inside these."""
 
 
 def nested(
