@@ -107,7 +107,7 @@ def test_one_scale_and_no_cells(drawn):
 def test_cells_stand_to_the_right_even_if_they_are_few(drawn):
     few = CELLS | {"size": 3.0}
     skill, axes = drawn(*SCALES, few).axes
-    assert marks(skill, "expected")[0][0] == 8
+    assert marks(skill, "expected")[0][0] == 4 * picture.BEYOND
     assert [tick.get_text() for tick in axes.get_xticklabels()][-1] == "3"
 
 
@@ -116,13 +116,25 @@ def test_skill_far_below_zero_is_cut_off_and_told(drawn):
     axes = figure.axes[0]
     bottom = axes.get_ylim()[0]
     assert -130 < bottom <= -100
-    assert [place[0] for place in marks(axes, "cut")] == [2, 4, 8]
-    assert all(np.isclose(place[1], bottom, atol=30) for place in marks(axes, "cut"))
+    assert [place[0] for place in marks(axes, "below")] == [2, 4, 8]
+    assert all(np.isclose(place[1], bottom, atol=30) for place in marks(axes, "below"))
     assert [text.get_text() for text in axes.texts][:2] == ["\u2212340%", "<\u22121,000%"]
     heights = [place[1] for place in marks(axes, "observed")]
     assert np.isnan(heights[0])
     assert heights[2] == pytest.approx(10)
-    assert LEGEND["cut"] in meanings(figure)
+    assert LEGEND["below"] in meanings(figure)
+
+
+def test_more_than_all_is_cut_off_too(drawn):
+    """As chance that is taken off may lead to."""
+    axes = drawn(row(2, 1.2, 0.9, 6.2), row(4, 1.88, 0.9, 3.0), row(8, 20.0, 2.0, 30.0), CELLS).axes[0]
+    assert [place[0] for place in marks(axes, "above")] == [2, 4, 8]
+    assert {text.get_text() for text in axes.texts[:2]} == {"188%", ">1,000%"}
+    heights = [place[1] for place in marks(axes, "observed")]
+    assert heights[0] == pytest.approx(120)
+    assert np.isnan(heights[1:]).all()
+    bottom, top = drawn(row(2, 1.2, 0.9, 1.3), CELLS).axes[0].get_ylim()
+    assert top - 0.22 / 1.22 * (top - bottom) == pytest.approx(130)
 
 
 def test_skill_that_is_not_known_is_marked(drawn):

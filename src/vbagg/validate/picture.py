@@ -25,16 +25,20 @@ Floats = NDArray[np.float64]
 SHOWN = {0.9: (BLUE, "o"), 0.5: ("#009E73", "s")}
 """Levels whose coverage is drawn, with colour and mark."""
 JUDGED = 0.9
-LEAST_SKILL, LEAST_WRITTEN = -100.0, -1000.0
-"""Percent: where the axis of skill is cut off, and below which no number is written."""
+LEAST_SKILL, MOST_SKILL, WRITTEN = -100.0, 150.0, 1000.0
+"""Percent: where the axis of skill is cut off, and from where numbers beyond are not written."""
+FULL = 104.0
+"""Percent: end of an axis on which all is 100%."""
 HEAD = 0.22
 """How much higher the panel is on which grounds are told."""
 PANELS = ("skill", "coverage")
 ASIDE = 1.05
 """How far marks of the second level stand beside those of the first."""
-BEYOND = 2.0
+BEYOND = 3.0
 """How many times as far out as the last scale cells are drawn at least."""
 SOLID, DASHED = (0.0, ()), (0.0, (3.0, 2.0))
+PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+"""Behind numbers that may stand on a line."""
 TEXTS = {
     "skill": "Differences inside areas that are explained",
     "coverage": "Intervals that hold the true value",
@@ -53,7 +57,8 @@ LEGEND = {
     "level_90": "90% intervals; dashes: what they should hold",
     "level_50": "50% intervals, alike",
     "if_right": "what they hold if the model is right",
-    "cut": "goes on below",
+    "below": "goes on below",
+    "above": "goes on above",
     "unknown": "cannot be told from chance",
 }
 """What marks mean, in this order."""
@@ -136,7 +141,7 @@ class _Row:
     @property
     def ends(self) -> tuple[float, float]:
         """Of the axis."""
-        return float(self.at[0] / 1.5), float(self.at[-1] * 1.5)
+        return float(self.at[0] / 1.5), float(self.at[-1] * (1.5 if self.observed.all() else 2.0))
 
     def dress(self, axes: Axes) -> None:
         """Numbers of parts below, and another ground where nothing was observed."""
@@ -164,32 +169,38 @@ class _Row:
 
 
 def _draw_skill(axes: Axes, trend: pd.DataFrame, row: _Row) -> None:
-    """Share of differences explained; arrows and numbers stand where it goes on below the axis."""
+    """Share of differences explained; arrows and numbers stand where it goes on beyond the axis.
+
+    It can be more than all, since what chance adds is only known on average.
+    """
     value, low, high = (100 * trend[name].to_numpy(dtype=float) for name in ("skill", "low", "high"))
-    found = np.concatenate([value, low])
-    least = max(LEAST_SKILL, float(np.min(found, where=np.isfinite(found), initial=-10.0)))
-    bottom = least - 0.08 * (100 - least)
+    least, most = _ends(np.concatenate([value, low, high]))
+    bottom, top = least - 0.08 * (100 - least), most
     axes.axhline(0, color="black", linewidth=1.2, label=LEGEND["one_rate"], zorder=1)
     claimed = 100 * trend["claimed"].to_numpy(dtype=float)
     axes.scatter(row.at, claimed, s=150, color=GREY, marker="_", linewidths=1.8, label=LEGEND["claimed"], zorder=2)
-    below, unknown = value < LEAST_SKILL, np.isnan(value)
-    row.points(axes, np.where(below, np.nan, value), low, high, JUDGED)
-    cut = below | (low < LEAST_SKILL)
-    for which, height, size, mark, name in ((cut, bottom, 40, "v", "cut"), (unknown, 0.0, 90, "$?$", "unknown")):
+    beyond, unknown = (value < least) | (value > most), np.isnan(value)
+    row.points(axes, np.where(beyond, np.nan, value), np.maximum(low, bottom), np.minimum(high, top), JUDGED)
+    for which, height, mark, name in (
+        ((value < least) | (low < least), bottom, "v", "below"),
+        ((value > most) | (high > most), top, "^", "above"),
+        (unknown, 0.0, "$?$", "unknown"),
+    ):
         if which.any():
-            look: dict[str, Any] = {
-                "s": size,
-                "color": GREY,
-                "marker": mark,
-                "label": LEGEND[name],
-                "zorder": 4,
-                "clip_on": False,
-            }
-            axes.scatter(row.at[which], np.full(which.sum(), height), **look)
-    for at, own in zip(row.at[below], value[below], strict=True):
-        axes.annotate(_written(own), (at, bottom), (0, 7), textcoords="offset points", ha="center", size=8)
-    axes.set(ylim=(bottom, 104), ylabel=TEXTS["explained"], title=TEXTS["skill"])
+            look: dict[str, Any] = {"s": 90 if name == "unknown" else 40, "color": GREY, "marker": mark, "zorder": 4}
+            axes.scatter(row.at[which], np.full(which.sum(), height), label=LEGEND[name], clip_on=False, **look)
+    for at, own in zip(row.at[beyond], value[beyond], strict=True):
+        end, up = (bottom, 7) if own < least else (top, -14)
+        axes.annotate(_written(own), (at, end), (0, up), textcoords="offset points", ha="center", size=8, bbox=PAPER)
+    axes.set(ylim=(bottom, top), ylabel=TEXTS["explained"], title=TEXTS["skill"])
     _percent(axes, [at for at in (-100, -50, 0, 50, 100) if at >= bottom])
+
+
+def _ends(values: Floats) -> tuple[float, float]:
+    """Of the axis of skill."""
+    known = values[np.isfinite(values)]
+    least, most = known.min(initial=-10.0), known.max(initial=100.0)
+    return max(LEAST_SKILL, float(least)), FULL if most <= FULL else min(MOST_SKILL, float(most))
 
 
 def _draw_coverage(axes: Axes, trend: pd.DataFrame, row: _Row, recovery: Recovery | None) -> None:
@@ -205,7 +216,7 @@ def _draw_coverage(axes: Axes, trend: pd.DataFrame, row: _Row, recovery: Recover
             axes.scatter(
                 row.at[-1:] / ASIDE**2, [held], s=44, color="black", marker="x", label=LEGEND["if_right"], zorder=4
             )
-    axes.set(ylim=(-4, 104), ylabel=TEXTS["inside"], title=TEXTS["coverage"])
+    axes.set(ylim=(100 - FULL, FULL), ylabel=TEXTS["inside"], title=TEXTS["coverage"])
     _percent(axes, [0, 25, 50, 75, 90, 100])
 
 
@@ -214,8 +225,10 @@ def _percent(axes: Axes, ticks: list[int]) -> None:
 
 
 def _written(skill: float) -> str:
-    """Far below the axis nobody needs to know how far."""
-    return f"<{share(LEAST_WRITTEN / 100)}" if skill < LEAST_WRITTEN else share(round(skill / 100, 2))
+    """Far beyond the axis nobody needs to know how far."""
+    if abs(skill) < WRITTEN:
+        return share(round(skill / 100, 2))
+    return f"{'<' if skill < 0 else '>'}{share(np.sign(skill) * WRITTEN / 100)}"
 
 
 def _legend(figure: Figure, panels: Iterable[Axes]) -> None:
