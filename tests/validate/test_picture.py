@@ -55,7 +55,7 @@ def marks(axes, name):
 def bars(axes):
     """Ends of intervals."""
     lines = [line for own in axes.collections if hasattr(own, "get_segments") for line in own.get_segments()]
-    return [(line[0][0], line[0][1], line[1][1]) for line in lines]
+    return [(line[0][0], line[0][1], line[1][1]) for line in lines if len(line)]
 
 
 def meanings(figure):
@@ -138,8 +138,9 @@ def test_more_than_all_is_cut_off_too(drawn):
 
 
 def test_skill_that_is_not_known_is_marked(drawn):
-    figure = drawn(SCALES[0], row(4, NAN, NAN, NAN), CELLS)
+    figure = drawn(SCALES[0], row(4, NAN, 0.1, 0.6), CELLS)
     axes = figure.axes[0]
+    assert [bar[0] for bar in bars(axes)] == [2, 120]
     assert marks(axes, "unknown") == [[4.0, 0.0]]
     assert LEGEND["unknown"] in meanings(figure)
     assert LEGEND["unknown"] not in meanings(drawn(*SCALES))

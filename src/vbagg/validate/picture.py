@@ -171,9 +171,11 @@ class _Row:
 def _draw_skill(axes: Axes, trend: pd.DataFrame, row: _Row) -> None:
     """Share of differences explained; arrows and numbers stand where it goes on beyond the axis.
 
-    It can be more than all, since what chance adds is only known on average.
+    It can be more than all, since what chance adds is only known on average. Where it is not known, an interval of
+    those draws in which it is would say nothing.
     """
-    value, low, high = (100 * trend[name].to_numpy(dtype=float) for name in ("skill", "low", "high"))
+    known = trend["skill"].notna()
+    value, low, high = (100 * trend[name].where(known).to_numpy(dtype=float) for name in ("skill", "low", "high"))
     least, most = _ends(np.concatenate([value, low, high]))
     bottom, top = least - 0.08 * (100 - least), most
     axes.axhline(0, color="black", linewidth=1.2, label=LEGEND["one_rate"], zorder=1)
