@@ -61,6 +61,11 @@ def test_what_may_have_happened(validation, told, not_told):
     assert not_told not in words
 
 
+def test_groups_of_a_column_are_no_neighbours():
+    told = inside_words(SAY, found(Nested((scale("group", 12, 0.6, 1.0, 5),), cells(0.3))))
+    assert told.startswith("To test the map inside districts, larger areas that they make up were given one total")
+
+
 def test_a_reason_of_several_fits_is_told_once():
     nested = Nested((made().folds[0], failed("4"), failed("8")), made().claims)
     assert inside_words(SAY, found(nested)).count("no peak") == 1

@@ -22,15 +22,16 @@ def show_verdicts(run: Run) -> None:
 
 
 def _show(response: str, judgement: Judgement) -> None:
-    question, reasons = f"{response}: {judgement.question}", [f"  - {reason}" for reason in judgement.reasons]
+    question = f"{response}: {judgement.question}"
     if not sys.stdout.isatty():
-        print(f"{question} {judgement.answer}.", *reasons, sep="\n")
+        print(f"{question} {judgement.answer}.", *(f"  - {reason}" for reason in judgement.reasons), sep="\n")
         return
     from rich.console import Console
-    from rich.padding import Padding
+    from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console, rows = Console(highlight=False), Table.grid(padding=(0, 1))
     console.print(Text.assemble(f"{question} ", (f"{judgement.answer}.", f"bold {COLOURS[judgement.word]}")))
     for reason in judgement.reasons:
-        console.print(Padding(Text(f"- {reason}"), (0, 0, 0, 2)))
+        rows.add_row(Text("  -"), Text(reason))
+    console.print(rows)

@@ -13,6 +13,7 @@ from vbagg.report import Explained, Figure, Section, Table
 from vbagg.validate.bag_scores import LEVELS, percent
 from vbagg.validate.picture import PANELS
 from vbagg.validate.recovered import R2_WITHIN
+from vbagg.validate.scales import NAMED
 
 if TYPE_CHECKING:
     from vbagg.report.content import TableText
@@ -60,7 +61,7 @@ def _of_groups(say: Texts, nested: Nested | None) -> Iterator[str]:
         yield say("inside.untested")
         return
     if nested.sums:
-        yield say("inside.groups")
+        yield say("inside.larger" if NAMED in nested.sums else "inside.groups")
     reasons = dict.fromkeys(one["reason"].rstrip(". ") for one in nested.failures)
     for reason in reasons:
         yield say("inside.failed" if nested.sums else "inside.all_failed", reason=reason)
