@@ -49,7 +49,8 @@ def run_command(
 ) -> int:
     """Make maps with uncertainty, and a report, from polygons with totals and rasters.
 
-    Stages: check, prepare, fit, predict, validate, report. What is finished is skipped, unless its inputs changed.
+    Stages: check, prepare, fit, predict, validate, report. What is finished is skipped, unless its inputs changed. At
+    the end stands whether the map is worth having: see docs/is-the-map-worth-having.md.
 
     Exit status: 0 done, 2 wrong input, 130 interrupted.
     """
