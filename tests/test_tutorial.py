@@ -18,6 +18,7 @@ from vbagg.cli import app, main
 from vbagg.geo.bounds import bounds_of, in_words
 from vbagg.geo.country_files import write_country
 from vbagg.geo.prepared import Prepared
+from vbagg.validate import verdict
 
 ROOT = Path(__file__).parent.parent
 TABLES = ROOT / "docs" / "tables.md"
@@ -27,7 +28,19 @@ REPORTS = ROOT / "docs" / "incomplete-reports-and-uncertain-people.md"
 ODD = ROOT / "docs" / "odd-reports.md"
 GROUND = ROOT / "docs" / "new-ground.md"
 CATCHMENTS = ROOT / "docs" / "catchments.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, ODD, POINTS, GROUND, CATCHMENTS]
+WORTH = ROOT / "docs" / "is-the-map-worth-having.md"
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "tutorial.md",
+    TABLES,
+    GAPS,
+    REPORTS,
+    ODD,
+    POINTS,
+    GROUND,
+    CATCHMENTS,
+    WORTH,
+]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -172,6 +185,38 @@ def test_the_page_on_catchments_works(tmp_path, monkeypatch):
     by_travel = Prepared.load(tmp_path / "by-travel" / "prepared")
     np.testing.assert_allclose(names["people"], by_travel.polygons.frame["population"])
     np.testing.assert_allclose(names["bags"].totals(), names["people"])
+
+
+def test_the_page_on_the_verdict_tells_its_limits():
+    """A row of its table for each reason, in the order of words."""
+    limits = {
+        "told better": [f"below {verdict.CLEAR}", f"below {verdict.LIKELY}"],
+        "expected to be explained": [f"{100 * at:.0f}% or more" for at in (verdict.USEFUL, verdict.LEAST)],
+        f"{100 * verdict.JUDGED:.0f}% intervals": [
+            f"{100 * at:.0f}% or more" for at in (verdict.JUDGED - verdict.TOLERATED, verdict.FAR_OFF)
+        ],
+    }
+    text = WORTH.read_text()
+    for asked, (yes, with_care) in limits.items():
+        assert re.search(rf"^\| .*{asked}.* \| {yes}.* \| {with_care} \| (otherwise|less) \|$", text, re.MULTILINE), (
+            asked
+        )
+    assert f"Fewer than {verdict.FEWEST_BAGS} districts" in text
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::vbagg.errors.DataWarning", "ignore::vbagg.errors.ConvergenceWarning")
+def test_the_page_on_the_verdict_works(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for code in [code for language, code in BLOCK.findall(WORTH.read_text()) if language == "python"]:
+        exec(code, names)
+    assert names["verdict"].word == "yes"
+    assert capsys.readouterr().out.startswith("yes\nGiven only the totals of 24 groups of neighbouring districts")
+    assert names["nested"].scales()["unions"].tolist() == [6]
+    assert names["nested"].trend(names["recovery"])["observed"].tolist() == [True, False]
+    assert (tmp_path / "inside.png").stat().st_size > 10_000
+    assert 0.5 < names["information"].overall <= 1
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 DOTS, FINE = 150, 200
 """Per inch: usually, and in small figures that may be enlarged."""
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.45"
+"""Okabe and Ito's colours, which the colour-blind can tell apart."""
 
 
 def new_figure(width: float, height: float, fixed_aspect: bool = False, dots: int = DOTS) -> Figure:
@@ -48,6 +50,14 @@ def save(figure: Figure, path: Path | str) -> Path:
         figure.savefig(temporary, dpi=figure.get_dpi())
     temporary.replace(path)
     return path
+
+
+def plain(axes: Axes, grid: Literal["both", "x", "y"] = "both") -> None:
+    """A light grid behind the data, and no frame above and to the right."""
+    axes.grid(axis=grid, color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.title.set_fontsize(11)
 
 
 def panel_layout(count: int, columns: int) -> tuple[int, int]:

@@ -2,8 +2,10 @@
 
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
+from vbagg.validate import FoldResult, Validation
 from vbagg.workflow import stages
 from vbagg.workflow.folder import RunFolder
 from vbagg.workflow.run import Run
@@ -17,7 +19,7 @@ def test_finished_folds_are_kept_inside_the_folder_of_the_stage(tmp_path, monkey
 
     def validated(*arguments, keep, **options):
         kept.append(keep)
-        return SimpleNamespace(notes=())
+        return Validation((FoldResult("1", ("vbagg",), "poisson", 3, pd.DataFrame()),))
 
     nothing = {name: lambda *arguments: None for name in ("bags", "y", "upper")}
     prepared = SimpleNamespace(responses=(response,), exposure="population", points=None, reporting=dict, **nothing)
@@ -25,7 +27,7 @@ def test_finished_folds_are_kept_inside_the_folder_of_the_stage(tmp_path, monkey
     monkeypatch.setattr("vbagg.validate.cross_validate", validated)
     monkeypatch.setattr(stages, "_folds", lambda *arguments: None)
     monkeypatch.setattr(stages, "write_validation", lambda *arguments: None)
-    run = Run(from_words({"response": response, "recovery": 0}), RunFolder(tmp_path / "out"))
+    run = Run(from_words({"response": response, "recovery": 0, "nested": "none"}), RunFolder(tmp_path / "out"))
     stages.VALIDATION.work(run, tmp_path / "fresh")
     (folder,) = kept
     assert folder.resolve().parent == run.folder.kept("validation").resolve()

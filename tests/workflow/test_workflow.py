@@ -9,6 +9,7 @@ import pytest
 
 from vbagg.cli import main
 from vbagg.geo.country_files import write_country
+from vbagg.report.texts import texts_in
 from vbagg.workflow.noted import NotedSettings
 from vbagg.workflow.settings import WORDS, make_settings
 from vbagg.workflow.stages import STAGES
@@ -50,6 +51,9 @@ def test_a_run_writes_everything(finished):
     assert "How far to trust it" in page
     assert "cases per 1000 people" in page
     assert 'class="verdict ' in page
+    assert [f'alt="{texts_in()(f"inside.alt_{panel}")}"' in page for panel in ("skill", "coverage")] == [True, True]
+    assert "made-up totals of which the truth is known" in page
+    assert '<section id="inside"' in page
     assert [title in page for title in ("Districts</h2>", "Areas of health_areas.gpkg</h2>")] == [True, True]
     assert page.count('class="areas"') == 2
     assert '<a href="../maps/cases/rate_mean.tif">' in page
@@ -61,7 +65,9 @@ def test_a_run_writes_everything(finished):
 def test_what_is_finished_is_not_done_again(finished, capsys):
     before = {stage: os.stat(finished / stage / "stage.json").st_mtime_ns for stage in ("prepared", "models", "maps")}
     assert main(["run", "--config", str(finished / "settings.toml"), "--out", str(finished)]) == 0
-    assert capsys.readouterr().err.count("nothing changed") == 6
+    told = capsys.readouterr()
+    assert told.err.count("nothing changed") == 6
+    assert "\ncases: Can the fine map be relied on? " in told.out
     assert main(["predict", "--out", str(finished), "--threshold", "40"]) == 0
     after = {stage: os.stat(finished / stage / "stage.json").st_mtime_ns for stage in before}
     assert [stage for stage in before if before[stage] != after[stage]] == ["maps"]

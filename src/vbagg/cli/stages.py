@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from vbagg.cli.options import base_settings, with_settings
+from vbagg.cli.verdicts import show_verdicts
 from vbagg.cli.wrong_input import WrongInput, told_in_one_line, warned_in_one_line
 from vbagg.errors import BrowserError, ClusterError
 from vbagg.workflow.folder import SETTINGS
@@ -48,7 +49,8 @@ def run_command(
 ) -> int:
     """Make maps with uncertainty, and a report, from polygons with totals and rasters.
 
-    Stages: check, prepare, fit, predict, validate, report. What is finished is skipped, unless its inputs changed.
+    Stages: check, prepare, fit, predict, validate, report. What is finished is skipped, unless its inputs changed. At
+    the end stands whether the map is worth having: see docs/is-the-map-worth-having.md.
 
     Exit status: 0 done, 2 wrong input, 130 interrupted.
     """
@@ -121,7 +123,11 @@ def validate_command(
     workers: Workers = None,
     cluster: Cluster = None,
 ) -> int:
-    """Predict polygons that were left out, and compare with simpler models."""
+    """Judge whether the map is worth having: predict polygons left out, and what differs inside groups of polygons.
+
+    The verdict stands at the end: yes, with care, or no, with its reasons. What these rest on, and what to do then,
+    tells docs/is-the-map-worth-having.md.
+    """
     return _carry_out(("validation",), given, out, config, force, workers, cluster)
 
 
@@ -165,6 +171,8 @@ def _carry_out(
         print(f"{name}: {run.folder[name]}")
     for sentence in told_of_odd_totals(run) if "maps" in names else ():
         print(sentence)
+    if "validation" in names:
+        show_verdicts(run)
     for page in run.pages() if "report" in names else ():
         print(f"Open {page} in a browser.")
     return 0

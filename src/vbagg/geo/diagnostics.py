@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vbagg.drawing import FINE, literal, new_figure, save
+from vbagg.drawing import BLUE, FINE, GREY, ORANGE, literal, new_figure, plain, save
 from vbagg.geo.relevance import weighted_quantile
 from vbagg.geo.zero_log import ZeroLog
 from vbagg.numerals import count, tick
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from vbagg.geo.prepared import Prepared
 
 Floats = NDArray[np.float64]
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.45"
-"""Okabe and Ito's colours, which the colour-blind can tell apart."""
 CHANCE = "range of chance (95%)"
 ROUND = (1, 2, 5, 10)
 """Steps of marks."""
@@ -90,7 +88,7 @@ def plot_observed_predicted(
     axes.set(xlabel=literal(f"observed ({units})"), ylabel=literal(f"predicted ({units})"), title=title)
     entries = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda entry: "interval" not in entry[1])
     figure.legend(*zip(*entries, strict=True), frameon=False, loc="outside lower left", handlelength=1.2)
-    _plain(axes)
+    plain(axes)
     return save(figure, path)
 
 
@@ -132,7 +130,7 @@ def plot_coverage(validation: Any, path: Path | str, *, what: str = "polygons") 
     axes.set(xlabel="level of the interval (%)", ylabel=f"unseen {what} inside it (%)", xlim=(0, 100), ylim=(0, 100))
     axes.set(title="Coverage of intervals", aspect="equal")
     axes.legend(frameon=False, loc="upper left")
-    _plain(axes)
+    plain(axes)
     return save(figure, path)
 
 
@@ -164,7 +162,7 @@ def plot_pit(validation: Any, path: Path | str, *, what: str = "polygons") -> Pa
     axes.set_ylim(0, 1.25 * max(high, 100 * float(bars["share"].max())))
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=ROUND))
     axes.legend(frameon=False, loc="upper right", ncols=2)
-    _plain(axes)
+    plain(axes)
     return save(figure, path)
 
 
@@ -194,7 +192,7 @@ def plot_relevance(
     axes.set_yticks(place, [literal(text) for text in texts])
     axes.set(xlabel=f"share of the variance of the {scale}\nthat goes through it (%)", title="Relevance of covariates")
     axes.set_xlim(left=0)
-    _plain(axes, grid="x")
+    plain(axes, grid="x")
     return save(figure, path)
 
 
@@ -235,7 +233,7 @@ def plot_dependence(
         axis.set_major_formatter(lambda value, _: tick(value))
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
     axes.set(xlabel=literal(_folded(prepared.label(name))), ylabel=literal(_folded(f"mean rate\n({units})")))
-    _plain(axes)
+    plain(axes)
     return save(figure, path)
 
 
@@ -265,10 +263,3 @@ def _histogram(axes: Axes, values: Floats, weight: Floats) -> None:
     foot.bar(edges[:-1], counts, np.diff(edges), align="edge", color="0.6", alpha=0.5)
     foot.set(ylim=(0, 5 * max(counts.max(), 1e-300)), yticks=[])
     foot.spines[["top", "right"]].set_visible(False)
-
-
-def _plain(axes: Axes, grid: str = "both") -> None:
-    axes.grid(axis=grid, color="0.9", linewidth=0.8)  # type: ignore[arg-type]
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.title.set_fontsize(11)

@@ -84,6 +84,8 @@ class Carried:
 def carry(scales: Mapping[str, Sums], cells: pd.DataFrame, recovery: Recovery | None = None) -> Carried:
     """Carry what was seen at scales on to `cells`, of which a model claims its errors (`inside.claims_of_cells`).
 
+    Along lines, MATH (33), of what MATH (32) says of each scale, to MATH (34).
+
     If the model is right, intervals of cells hold what `recovery` says, or else their levels.
     """
     weight, told = cells["exposure"].to_numpy(), cells["estimate"].to_numpy() ** 2

@@ -114,7 +114,7 @@ class Root:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Outputs of bags given those of their unions.
+    """Outputs of bags given those of their unions, MATH (28) and (29).
 
     `y_i = t_i + e_i`, with the sum of all outputs of a union known. Given the totals `t`, noise of the variances `n` is
     shared as `a_i = n_i / sum n`: it has the mean `a_i (sum y - sum t)` and the variance `n_i (1 - a_i)`. Its mean goes

@@ -25,14 +25,12 @@ from vbagg.validate.content import content
 from vbagg.validate.inside import Known, claims_of_cells, scores_inside
 from vbagg.validate.kept import Kept
 from vbagg.validate.result import FoldResult
-from vbagg.validate.scales import Nested
+from vbagg.validate.scales import CELLS, NAMED, Nested
 from vbagg.validate.unions import FEWEST_UNIONS, Unions, compact_group, group_of, unions
 
 Floats = NDArray[np.float64]
 SIZES = (2, 4, 8)
 """Neighbours that are merged."""
-CELLS = "cells"
-"""In the place of a scale: what the model that knows all bags claims of the cells inside these."""
 
 
 def nested(
@@ -95,7 +93,7 @@ def _merged(bags: Bags, group: Any, sizes: Sequence[int]) -> list[Unions]:
     if group is not None:
         if any(label is None for label in group):
             raise ValueError("`group` must name a union for every bag with an output; it is missing for some.")
-        found = [unions(bags, group, "group")]
+        found = [unions(bags, group, NAMED)]
     else:
         found = [unions(bags, compact_group(bags, size), str(size)) for size in sizes if len(bags) >= 2 * size]
     enough = [one for one in found if len(one.coarse) >= FEWEST_UNIONS and one.inside.any()]

@@ -132,7 +132,7 @@ class Recovery:
 
     @property
     def r2_within(self) -> float:
-        """Share recovered of what the bags' own rates leave unexplained of the rates inside them, on average.
+        """Share recovered of what the bags' own rates leave unexplained of the rates inside them, averaged: MATH (35).
 
         1 less the weighted squared error of the model's estimates over that of one rate for each bag, which is its
         simulated output over its weight. 1 is all, 0 no better than one rate for each bag, below 0 worse.

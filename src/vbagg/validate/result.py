@@ -238,15 +238,32 @@ class Validation:
         return tables.reliability(self.rates(), self._known(model))
 
     def verdict(self, bags: str = "bags") -> Verdict:
-        """Whether rates inside bags are worth showing, in one word with three reasons.
+        """Whether rates inside bags are worth showing, in one word with its reasons.
 
         That of cross-validation alone cannot tell. So models are fitted to unions of bags as well, unless that was done
-        before, which takes about as long as three folds.
+        before, which takes about as long as three folds; their outcome is `nested` afterwards.
 
         Parameters
         ----------
         bags
             What bags are, in the plural, such as "districts".
+
+        Returns
+        -------
+        Verdict
+            `word`: "yes", "with care" or "no", the worst that any reason allows; `reasons`: whether differences inside
+            unions were told better than chance, how much of those inside bags is expected to be explained, and whether
+            intervals are wide enough. Where there was nothing to go by, one reason says so.
+
+        Examples
+        --------
+        >>> validation = cross_validate(vbagg.VBAgg(), bags, y)
+        >>> verdict = validation.verdict("districts")
+        >>> verdict.word
+        'with care'
+        >>> print(verdict)
+        With care. Given only the totals of 40 groups of neighbouring districts, the model told ...
+        >>> validation.nested.plot("inside.png", bags="districts")
         """
         from vbagg.validate.verdict import judge
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vbagg import numerals
 from vbagg.validate.bag_scores import LEVELS, percent
 from vbagg.validate.carried import Carried, carry
 from vbagg.validate.result import FoldResult
@@ -27,6 +31,10 @@ ALIKE = 0.5
 """Correlation of the tests of two scales."""
 INTERVAL = 0.9
 """Level of intervals of skill and coverage."""
+NAMED = "group"
+"""The scale of unions that a user named."""
+CELLS = "cells"
+"""In the place of a scale: what the model that knows all bags claims of the cells inside these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +89,87 @@ class Nested:
         """
         return carry(self.sums, self.claims.table, recovery)
 
+    def trend(self, recovery: Recovery | None = None) -> pd.DataFrame:
+        """`scales()`, and what they lead to expect of cells as a last row, which is not `observed`.
+
+        `size`: parts of an area whose total is known, bags of a union or cells of a bag. Columns of what can be seen
+        alone are NaN in the last row. It is not there where no scale, or not the model itself, could be fitted.
+        """
+        import pandas as pd
+
+        seen = self.scales().assign(observed=True)
+        if not len(seen) or not len(self.claims.table):
+            return seen
+        cells = self.cells(None if recovery is None else recovery.of_use())
+        told = {"scale": CELLS, "size": parts_of(self.claims.table), "claimed": cells.claimed, "observed": False}
+        told |= {"skill": min(cells.skill.value, cells.skill.high), "low": cells.skill.low, "high": cells.skill.high}
+        for level, share in cells.coverage.items():
+            name = percent(level)
+            told |= {f"coverage_{name}": share.value, f"low_{name}": share.low, f"high_{name}": share.high}
+        return pd.DataFrame([*seen.to_dict("records"), told], columns=seen.columns)
+
+    def plot(
+        self,
+        path: str | os.PathLike[str],
+        recovery: Recovery | None = None,
+        bags: str = "bags",
+        individuals: str = "individuals",
+        panels: Sequence[str] = ("skill", "coverage"),
+    ) -> Path:
+        """Draw `trend`: what was seen inside unions, and what is expected of cells; needs matplotlib.
+
+        Parameters
+        ----------
+        path
+            Where to write, such as "inside.png".
+        recovery
+            As for `cells`; the coverage that it found is marked, too.
+        bags, individuals
+            What these are, in the plural.
+        panels
+            One of them, or both.
+        """
+        from vbagg.validate.picture import plot_trend
+
+        if not self.sums:
+            reasons = "; ".join(f"{one['fold']}: {one['reason']}" for one in self.failures)
+            raise ValueError(f"A picture needs a scale that was fitted; all fits failed ({reasons}). See `failures`.")
+        words = {"what": bags, "cells": individuals}
+        return plot_trend(self.trend(recovery), Path(path), recovery=recovery, panels=panels, **words)
+
+    def __repr__(self) -> str:
+        lines = [f"Nested: {self._about}", *(["", self._shown().to_string(index=False)] if self.sums else [])]
+        return "\n".join([*lines, *(f"{one['fold']}: {one['reason']}" for one in self.failures)])
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        failed = "".join(f"<p>{escape(str(one['fold']))}: {escape(one['reason'])}</p>" for one in self.failures)
+        table = self._shown().to_html(index=False) if self.sums else ""
+        return f"<p>Nested: {escape(self._about)}</p>{table}{failed}"
+
+    @property
+    def _about(self) -> str:
+        return f"{self.claims.n_bags:,} bags, as models see them that know totals of larger areas alone; 90% intervals"
+
+    def _shown(self) -> pd.DataFrame:
+        """`trend` as people read it."""
+        import pandas as pd
+
+        rows = []
+        for row in self.trend().to_dict("records"):
+            held = f"{percent(INTERVAL)}"
+            rows.append(
+                {
+                    "scale": row["scale"] if row["observed"] else f"{row['scale']} (expected)",
+                    "parts": numerals.count(round(row["size"])),
+                    "skill": numerals.with_span(row["skill"], row["low"], row["high"], _rounded),
+                    f"inside {held}% intervals": numerals.with_span(
+                        row[f"coverage_{held}"], row[f"low_{held}"], row[f"high_{held}"], _rounded
+                    ),
+                }
+            )
+        return pd.DataFrame(rows)
+
     def document(self) -> dict[str, Any]:
         """As it is stored."""
         return {
@@ -103,6 +192,16 @@ class Nested:
     def failures(self) -> list[dict[str, Any]]:
         """Fits that failed."""
         return [failure for fold in (*self.folds, self.claims) for failure in fold.failures]
+
+
+def parts_of(cells: pd.DataFrame) -> float:
+    """How many cells a bag has in effect, of a usual one."""
+    return max(2.0, float(cells["parts"].median()))
+
+
+def _rounded(share: float) -> str:
+    """Without decimals, which these numbers do not have."""
+    return numerals.share(round(share, 2))
 
 
 def _row(sums: Sums) -> dict[str, float]:

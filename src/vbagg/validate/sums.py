@@ -30,7 +30,7 @@ class Sums:
     """Squared errors that the model expects of itself, and of one rate."""
     own_spread: Floats
     agreement: Floats
-    """How far differences that the model tells and those observed go together, in units of what it expects."""
+    """How far differences that the model tells and those observed go together: `g_u` of MATH (31)."""
     bags: Floats
     inside: dict[float, Floats]
     """Bags inside their intervals, by level."""
@@ -73,14 +73,14 @@ class Sums:
 
     @property
     def skill(self) -> Floats:
-        """Share of the differences inside unions that the model explains, without what is chance in both."""
+        """Share of the differences inside unions that the model explains, without chance in both, MATH (30)."""
         real = self.one - self.noise
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(real > 0.02 * self.one, 1 - (self.own - self.noise) / real, np.nan)
 
     @property
     def claimed(self) -> Floats:
-        """The same as the model expects it to be."""
+        """The same as the model expects it to be, MATH (30)."""
         return 1 - self.own_error / np.maximum(self.own_spread, 1e-300)
 
     def coverage(self, level: float) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -85,6 +86,14 @@ class Verdict:
 
     def __str__(self) -> str:
         return " ".join([f"{self.word.capitalize()}.", *self.reasons])
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Verdict: {self.word}", *(f"- {reason}" for reason in self.reasons)])
+
+    def _repr_html_(self) -> str:
+        """The same as a list, for notebooks."""
+        reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
+        return f"<p>Verdict: <strong>{self.word}</strong></p><ul>{reasons}</ul>"
 
     def document(self) -> dict[str, Any]:
         """As it is stored."""

@@ -53,8 +53,8 @@ def run(
 
     Returns
     -------
-    The finished run: its `pages()`, `maps()`, `model()`, `validation()`, `prepared()` and `findings()`; maps as an
-    xarray.Dataset by `to_xarray()`, polygons as a GeoDataFrame by `to_geopandas()`.
+    The finished run: `pages()`, `maps()`, `model()`, `verdict()`, `validation()`, `prepared()` and `findings()`; maps
+    as an xarray.Dataset by `to_xarray()`, polygons as a GeoDataFrame by `to_geopandas()`.
     """
     given = Given.of(options, Path(out) / GIVEN)
     settings = from_words(given.words, None if config is None else Path(config))

@@ -18,8 +18,10 @@ from vbagg.geo.relevance import partial_dependence, relevance
 from vbagg.geo.told import COMPLETENESS
 from vbagg.geo.units import Units, link_of, usual_per
 from vbagg.report import Figure
+from vbagg.report.texts import texts_in
 from vbagg.wording import sentence
 from vbagg.workflow.odd_totals import are_differences
+from vbagg.workflow.report_page.inside import inside_figures
 from vbagg.workflow.report_page.orientation import is_oriented
 from vbagg.workflow.run import Run
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 Figures = dict[str, Figure]
 """Pictures with captions, by name."""
 MAPS = ("input", "rate_mean", "rate_sd", "exceedance")
+INSIDE = ("inside_skill", "inside_coverage")
 VALIDATION = ("predicted", "coverage", "pit")
 ODD = ("effects",)
 RELEVANCE, DEPENDENCE = "relevance", "dependence"
@@ -44,7 +47,6 @@ SHORT = {
     "rate_sd": "Rate: standard deviation",
     "rate_interval_width": "Rate: width of the interval",
     "exceedance": "Probability of exceedance",
-    "information": "Inside polygons: how much is known",
     "expected_count": "Expected count",
     "expected_count_matched": "Expected count, matched to totals",
     "population": "Population",
@@ -153,7 +155,7 @@ def _validation(run: Run, response: str, units: Units, into: Path) -> dict[str, 
         level=0.95,
         title="Observed and predicted rates of polygons left out",
     )
-    return {
+    return inside_figures(texts_in(), validation, into) | {
         "predicted": Figure(predicted, "Polygons that were left out of the fit.", "Scatter plot"),
         "coverage": Figure(
             diagnostics.plot_coverage(validation, into / "coverage.png"),

@@ -18,7 +18,7 @@ from vbagg.files import file_names
 from vbagg.workflow.folder import SETTINGS, RunFolder
 from vbagg.workflow.noted import NotedSettings
 from vbagg.workflow.record import plain
-from vbagg.workflow.results import read_findings, read_recovery, read_validation, written_by
+from vbagg.workflow.results import read_findings, read_judgement, read_recovery, read_validation, written_by
 from vbagg.workflow.settings import Settings, setting, settings_text, write_settings
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vbagg.geo.beyond import Beyond
     from vbagg.geo.prepare import Prepared
     from vbagg.models.vbagg import VBAgg
-    from vbagg.validate import Recovery, Validation
+    from vbagg.validate import Recovery, Validation, Verdict
     from vbagg.workflow.shared import SharedLayout
 
 LONGEST_SHOWN = 160
@@ -119,6 +119,10 @@ class Run:
     def validation(self, response: str | None = None) -> Validation | None:
         """How polygons that were left out are predicted, None if validation was left out."""
         return read_validation(self.folder["validation"] / self.file_name(response))
+
+    def verdict(self, response: str | None = None) -> Verdict | None:
+        """Whether rates inside polygons are worth showing, in a word with reasons; None if validation was left out."""
+        return read_judgement(self.folder["validation"] / self.file_name(response))
 
     def recovery(self, response: str | None = None) -> Recovery | None:
         """What the model recovers of rates inside polygons where it is right, None if that was left out."""

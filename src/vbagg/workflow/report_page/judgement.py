@@ -8,16 +8,20 @@ from vbagg.report import Judgement
 from vbagg.report.content import Word
 from vbagg.report.texts import Texts
 from vbagg.workflow.report_page.layers import OBSERVED, RATE
-from vbagg.workflow.results import read_judgement
 
 if TYPE_CHECKING:
     from vbagg.workflow.report_page.subject import Subject
+    from vbagg.workflow.run import Run
 
 
 def judgement_of(subject: Subject) -> Judgement:
+    """That of the response that a page is about."""
+    return judged(subject.run, subject.response, subject.say)
+
+
+def judged(run: Run, response: str, say: Texts) -> Judgement:
     """What the validation found; without one, that nobody has looked."""
-    run, say = subject.run, subject.say
-    told = read_judgement(run.folder["validation"] / run.file_name(subject.response))
+    told = run.verdict(response)
     word, reasons = (told.word, told.reasons) if told else ("unchecked", (say("verdict.nobody"),))
     key = word.replace(" ", "_")
     return Judgement(cast(Word, word), say("verdict.question"), say(f"verdict.{key}"), reasons)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vbagg.colours import rate_scale
 from vbagg.geo import display, plots
+from vbagg.geo.contents import INFORMATION
 from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
 from vbagg.report import MapLayer
 from vbagg.workflow import pictures
@@ -34,7 +35,10 @@ def _layers(subject: Subject) -> Iterator[MapLayer]:
             continue
         values, tags = read_map(path, subject.frame)
         label, look = pictures.layer_look(path.stem, values)
-        yield MapLayer(path.stem, label, tags.get("units", ""), values, description=tags.get("title", ""), **look)
+        about = tags.get("title", "")
+        if path.stem == INFORMATION:
+            label, about = subject.say("layers.information"), subject.say("layers.information_about")
+        yield MapLayer(path.stem, label, tags.get("units", ""), values, description=about, **look)
 
 
 def _mean(subject: Subject) -> MapLayer:

@@ -17,6 +17,7 @@ from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.odd_totals import OddTotals
 from vbagg.workflow.points_page import points_section
+from vbagg.workflow.report_page.inside import inside_section, inside_words
 from vbagg.workflow.report_page.scores import score_table
 from vbagg.workflow.results import read_verdict
 from vbagg.workflow.settings import settings_text
@@ -48,6 +49,9 @@ def appendix(subject: Subject) -> Iterator[Section]:
     blocks: list[Any] = [text, *assumed(subject.prepared), _parameters(say, model.parameters_)]
     yield Section(say("sections.model"), "model", blocks)
     run = subject.run
+    validation = run.validation(subject.response)
+    if validation is not None:
+        yield inside_section(say, validation)
     yield Section(say("sections.settings"), "settings", [Code(settings_text(run.settings, run.folder.path / SETTINGS))])
 
 
@@ -88,7 +92,8 @@ def _validation(subject: Subject, drawn: pictures.Figures) -> Section:
     table = score_table(say, validation, subject.units.rate)
     text = read_verdict(subject.run.folder["validation"] / subject.run.file_name(subject.response))
     text += _unscored(subject.prepared.polygons.totals(subject.response))
-    return Section(title, "validation", [text, table, *_some(drawn, pictures.VALIDATION), *fit])
+    inside: list[Any] = [inside_words(say, validation), *_some(drawn, pictures.INSIDE)]
+    return Section(title, "validation", [*inside, text, table, *_some(drawn, pictures.VALIDATION), *fit])
 
 
 def _unscored(totals: Totals) -> str:
