@@ -100,7 +100,7 @@ class Nested:
         seen = self.scales().assign(observed=True)
         if not len(seen) or not len(self.claims.table):
             return seen
-        cells = self.cells(None if recovery is None else recovery.of_use())
+        cells = self.cells(recovery)
         told = {"scale": CELLS, "size": parts_of(self.claims.table), "claimed": cells.claimed, "observed": False}
         told |= {"skill": min(cells.skill.value, cells.skill.high), "low": cells.skill.low, "high": cells.skill.high}
         for level, share in cells.coverage.items():
