@@ -9,7 +9,7 @@ from vbagg import numerals
 from vbagg.report import Explained, Table
 
 if TYPE_CHECKING:
-    from vbagg.report.texts import Texts
+    from vbagg.texts import Texts
     from vbagg.validate import Validation
 
 WRITTEN: Mapping[str, tuple[str, numerals.Write]] = {
