@@ -35,6 +35,7 @@ def asked():
         text = path.read_text(encoding="utf-8")
         for section, name in (*ASKED.findall(text), *CHOSEN.findall(text)):
             if section in texts_in().entries:
+                name += "{}" if name.endswith("_") else ""
                 yield path.name, section, re.sub(r"\\{[^}]*\\}", r"\\w+", re.escape(name))
 
 
@@ -82,7 +83,9 @@ def test_texts_have_the_same_places_and_forms_in_all_languages(language):
                 continue
             assert forms_of(other).keys() == forms_of(template).keys(), (section, name)
             for form, text in forms_of(template).items():
-                assert places(forms_of(other)[form]) == places(text), (section, name, form)
+                # the number one may be a word
+                spelt = {"n"} if form == "one" else set()
+                assert places(forms_of(other)[form]) - spelt == places(text) - spelt, (section, name, form)
 
 
 @pytest.mark.parametrize("language", OTHERS)
