@@ -52,6 +52,11 @@ def share(value: float) -> str:
     return f"{significant(100 * value, 2 if value < 0.995 else 3)}{marks().percent}"
 
 
+def percent(value: float, decimals: int = 0) -> str:
+    """Hundredths of any size and sign, with so many decimals."""
+    return f"{_plain(100 * value, decimals)}{marks().percent}"
+
+
 def level(value: float) -> str:
     """Level of an interval in percent: 95%, 99.9%."""
     return f"{given(100 * value)}{marks().percent}"

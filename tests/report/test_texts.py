@@ -176,10 +176,13 @@ def test_dates_are_those_of_the_language(language, text):
 
 
 def test_the_language_that_is_written_ends_with_the_block():
-    with pytest.raises(RuntimeError, match="inside"), written_in("fr"):
-        assert texts_in().language == "fr"
-        raise RuntimeError("inside")
-    assert texts_in().language == "en"
+    found = []
+    with written_in("fr"):
+        found.append(texts_in().language)
+        with pytest.raises(KeyError), written_in("es"):
+            texts_in()("numbers.nothing")
+        found.append(texts_in().language)
+    assert [*found, texts_in().language] == ["fr", "fr", "en"]
 
 
 @pytest.mark.parametrize("ask", [texts_in, lambda language: written_in(language).__enter__()])

@@ -11,7 +11,7 @@ from vbagg.validate.carried import COMES_TRUE, WIDTH, carry
 from vbagg.validate.result import FoldResult
 from vbagg.validate.scales import Nested
 from vbagg.validate.sums import Sums
-from vbagg.validate.verdict import FEWEST_BAGS, Reason, Verdict, judge
+from vbagg.validate.verdict import FEWEST_BAGS, Verdict, judge
 
 
 def scale(name, unions, told, observed, size=2, held=0.9, error=1.0, seed=0):

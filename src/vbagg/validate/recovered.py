@@ -178,10 +178,10 @@ class Recovery:
         if made:
             share, error = self.summary().loc[R2_WITHIN, ["mean", "std_error"]]
             kind = "recovers" if share > 0 else "recovers_nothing"
-            known = say("recovery.unknown") if np.isnan(error) else numerals.share(round(error, 3))
-            held = {"level": numerals.level(level), "held": numerals.share(round(self.coverage(level), 2))}
+            known = say("recovery.unknown") if np.isnan(error) else numerals.percent(error, 1)
+            held = {"level": numerals.level(level), "held": numerals.percent(self.coverage(level))}
             told = [
-                say(f"recovery.{kind}", bags=bags, share=numerals.share(round(share, 2)), error=known),
+                say(f"recovery.{kind}", bags=bags, share=numerals.percent(share), error=known),
                 say("recovery.held", individuals=individuals, **held),
                 say("recovery.basis", n=made),
             ]
