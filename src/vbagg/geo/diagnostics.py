@@ -84,8 +84,7 @@ def plot_observed_predicted(
             axes.scatter(at, place[1](mean[own]), s=18, color=colour, linewidths=0, zorder=3, label=text)
     if is_linear:
         axes.axline((0.0, 0.0), slope=1.0, color=GREY, linewidth=1.2, label=say("plots.equal"), zorder=1)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(lambda value, _: tick(value))
+        _write_marks(axes)
     elif not (y > 0).all():
         axes.plot([], [], " ", label=say("plots.zeros", number=count(int(np.sum(y <= 0)))))
     for state, number in (left_out or {}).items():
@@ -141,6 +140,7 @@ def plot_coverage(validation: Any, path: Path | str, *, what: str = "polygons") 
     axes.set(xlabel=say("plots.level"), ylabel=held, xlim=(0, 100), ylim=(0, 100))
     axes.set(title=say("plots.coverage"), aspect="equal")
     axes.legend(frameon=False, loc="upper left")
+    _write_marks(axes)
     _plain(axes)
     return save(figure, path)
 
@@ -173,6 +173,7 @@ def plot_pit(validation: Any, path: Path | str, *, what: str = "polygons") -> Pa
     axes.set_ylim(0, 1.25 * max(high, 100 * float(bars["share"].max())))
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=ROUND))
     axes.legend(frameon=False, loc="upper right", ncols=2)
+    _write_marks(axes)
     _plain(axes)
     return save(figure, path)
 
@@ -203,6 +204,7 @@ def plot_relevance(
     axes.set_yticks(place, [literal(text) for text in texts])
     axes.set(xlabel=say("plots.share", scale=say.noun(scale)), title=say("plots.relevance"))
     axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(_mark)
     _plain(axes, grid="x")
     return save(figure, path)
 
@@ -240,8 +242,7 @@ def plot_dependence(
     axes.plot(curve["value"], curve["rate"], color=BLUE, linewidth=2)
     _histogram(axes, prepared.pixels[name].to_numpy(dtype=np.float64), prepared.pixels["weight"].to_numpy(np.float64))
     axes.set_ylim(0, highest_rate({name: curve}) if top is None else top)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: tick(value))
+    _write_marks(axes)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
     axes.set(
         xlabel=literal(_folded(prepared.label(name))),
@@ -259,6 +260,15 @@ def highest_rate(curves: Mapping[str, pd.DataFrame]) -> float:
 
 def _chance() -> str:
     return texts_in()("plots.chance", level=in_percent(0.95))
+
+
+def _write_marks(axes: Axes) -> None:
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(_mark)
+
+
+def _mark(value: float, _: float | None = None) -> str:
+    return tick(value)
 
 
 def _one_panel(width: float, height: float) -> tuple[Figure, Axes]:
