@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from vbagg.language import ENGLISH
 from vbagg.texts import entries_of, texts_in
 
-SHORTEST = 11
+SHORTEST = 9
 """Letters of a part of a text that is looked for."""
 READ = ("aria-label", "title", "alt", "placeholder")
 """Attributes that readers come to know."""

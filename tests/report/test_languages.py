@@ -14,8 +14,22 @@ from small_report import expect_text, hover, shown, small_report
 
 from vbagg import numerals
 from vbagg.language import ENGLISH, LANGUAGES, written_in
-from vbagg.report import Area, AreaTable, Cell, Column, Finding, Foreign, Judgement, MadeWith, MapLayer, Order
-from vbagg.report import Report, Section, Table, write_report
+from vbagg.report import (
+    Area,
+    AreaTable,
+    Cell,
+    Column,
+    Finding,
+    Foreign,
+    Judgement,
+    MadeWith,
+    MapLayer,
+    Order,
+    Report,
+    Section,
+    Table,
+    write_report,
+)
 from vbagg.report.page import page_html
 
 OTHERS = [language for language in LANGUAGES if language != ENGLISH]

@@ -135,7 +135,9 @@ def _correlated(say: Texts, validation: Validation) -> list[str]:
 
 
 def _described(say: Texts, name: str, bags: str) -> str:
-    return say(f"outcome.{name}", bags=bags) if name in ("constant", "glm") else f"{name!r}"
+    if name in ("constant", "glm"):
+        return say(f"outcome.{name}", bags=bags)
+    return say("outcome.named", name=say.noun(name))
 
 
 def _p_value(say: Texts, text: str, p: float) -> str:

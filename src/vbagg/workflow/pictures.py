@@ -159,6 +159,7 @@ def _covariates(run: Run, prepared: Prepared, response: str, units: Units, into:
     model, level = run.model(response), run.settings.maps.level
     run.tell(f"{response}: relevance of covariates")
     labels = {name: prepared.label(name) for name in prepared.covariates}
+    labels["location"] = texts_in()("plots.location")
     shares = diagnostics.plot_relevance(
         relevance(model, prepared, level=RELEVANCE_LEVEL),
         into / "relevance.png",
