@@ -27,7 +27,8 @@ REPORTS = ROOT / "docs" / "incomplete-reports-and-uncertain-people.md"
 ODD = ROOT / "docs" / "odd-reports.md"
 GROUND = ROOT / "docs" / "new-ground.md"
 CATCHMENTS = ROOT / "docs" / "catchments.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, ODD, POINTS, GROUND, CATCHMENTS]
+LANGUAGES = ROOT / "docs" / "languages.md"
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, ODD, POINTS, GROUND, CATCHMENTS, LANGUAGES]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

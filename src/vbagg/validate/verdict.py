@@ -71,11 +71,12 @@ class Verdict:
         return " ".join([f"{self.word.capitalize()}.", *self.reasons])
 
     def document(self) -> dict[str, Any]:
-        """As it is stored."""
+        """As it is stored, in English."""
         said = [
             {"name": reason.name, "values": dict(reason.values), "speaks": reason.speaks} for reason in self.because
         ]
-        return {"word": self.word, "reasons": list(self.reasons), "said": said}
+        with written_in(ENGLISH):
+            return {"word": self.word, "reasons": list(self.reasons), "said": said}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Verdict:
