@@ -31,6 +31,7 @@ from vbagg.report import (
     write_report,
 )
 from vbagg.report.page import page_html
+from vbagg.report.texts import scripted, texts_in
 
 OTHERS = [language for language in LANGUAGES if language != ENGLISH]
 OWN = ("scores.constant",)
@@ -83,10 +84,27 @@ def test_scripts_write_numbers_as_python_does(language: str, tmp_path: Path, vis
         expect_text(page, "#vbagg-opacity-text", numerals.level(0.45))
 
 
-def test_scripts_choose_forms_as_python_does(tmp_path: Path, visit: Callable[..., Any]) -> None:
-    """Of 1200 areas; no name has an x in it, which is singular in French."""
-    page = visit(write_report(tmp_path / "a.html", Report("x", tables=[many_areas(1200)], language="fr")))
+def page_of_areas(folder: Path, language: str, visit: Callable[..., Any]) -> Any:
+    page = visit(write_report(folder / "a.html", Report("x", tables=[many_areas(1200)], language=language)))
     page.wait_for_selector("html[data-areas=ready]")
+    return page
+
+
+@pytest.mark.parametrize(("language", "forms"), [("fr", "one one other"), ("es", "other one other")])
+def test_scripts_choose_forms_as_python_does(
+    language: str, forms: str, tmp_path: Path, visit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = scripted(texts_in(language))
+    found = {"found": {"one": "{n} one", "other": "{n} other"}}
+    monkeypatch.setattr("vbagg.report.page.scripted", lambda say: {**texts, "table": {**texts["table"], **found}})
+    page = page_of_areas(tmp_path, language, visit)
+    for wanted, number, form in zip(("none", "A1199", "A119"), (0, 1, 11), forms.split(), strict=True):
+        page.locator(".search input").fill(wanted)
+        expect_text(page, ".found", f"{number} {form}")
+
+
+def test_downloads_are_for_programs_in_every_language(tmp_path: Path, visit: Callable[..., Any]) -> None:
+    page = page_of_areas(tmp_path, "fr", visit)
     expect_text(page, ".more button", "Afficher les 1\u202f200")
     page.locator(".search input").fill("A119")
     expect_text(page, ".found", "11 sur 1\u202f200")
