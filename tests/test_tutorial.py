@@ -28,7 +28,18 @@ ODD = ROOT / "docs" / "odd-reports.md"
 GROUND = ROOT / "docs" / "new-ground.md"
 CATCHMENTS = ROOT / "docs" / "catchments.md"
 LANGUAGES = ROOT / "docs" / "languages.md"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", TABLES, GAPS, REPORTS, ODD, POINTS, GROUND, CATCHMENTS, LANGUAGES]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "tutorial.md",
+    TABLES,
+    GAPS,
+    REPORTS,
+    ODD,
+    POINTS,
+    GROUND,
+    CATCHMENTS,
+    LANGUAGES,
+]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -38,7 +38,6 @@ OWN = ("scores.constant",)
 """What the small report says by itself."""
 HOSTILE = "<img src=x onerror=alert(1)> {n} {"
 VALUES = ([1234.0, 12_340.0, 1_234_000.0, -7251.0], [0.1234, -7.251], [0.00002345])
-LONGEST = "es"
 
 
 def many_areas(number: int = 30) -> AreaTable:
@@ -120,6 +119,7 @@ def test_what_stays_english_says_so(language: str) -> None:
     report = Report("x", sections=[Section("s", "s", blocks)], language=language, citation="Cite.")
     page = page_html(report)
     assert re.search(r'<div lang="en"><p>The interval.</p>.*Look\..*0\.5</td>.*</div>', page, re.DOTALL)
+    assert f'<strong class="level" lang="{language}">' in page
     assert '<pre tabindex="0" lang="en">Cite.</pre>' in page
     english = page_html(replace(report, language=ENGLISH))
     assert 'lang="en">' in english

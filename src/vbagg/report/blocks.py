@@ -49,6 +49,8 @@ class ShownFinding:
 
     level: str
     text: Markup
+    language: str = ""
+    """Of the word for its level, where that is another than that of the text."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +76,16 @@ def _in_language(block: Block, language: str) -> Sequence[Block]:
     return block.blocks if isinstance(block, Foreign) and block.language == language else [block]
 
 
-def _shown(blocks: Sequence[Block], glossary: Glossary, explain: Explain) -> Iterator[tuple[str, Any]]:
+def _shown(
+    blocks: Sequence[Block], glossary: Glossary, explain: Explain, language: str = ""
+) -> Iterator[tuple[str, Any]]:
     for (kind, small), run in groupby(blocks, key=lambda block: (type(block), getattr(block, "small", False))):
         if kind is Figure:
             shown = [_picture(block, explain) for block in run if isinstance(block, Figure)]
             yield "small_figures" if small else "figures", shown
         elif kind is Finding:
             found = (block for block in run if isinstance(block, Finding))
-            yield "findings", [ShownFinding(finding.level, explain(finding.text)) for finding in found]
+            yield "findings", [ShownFinding(finding.level, explain(finding.text), language) for finding in found]
         else:
             yield from (_single(block, glossary, explain) for block in run)
 
@@ -93,7 +97,9 @@ def _single(block: Block, glossary: Glossary, explain: Explain) -> tuple[str, An
         return "code", block
     if isinstance(block, Foreign):
         with written_in(block.language):
-            return "foreign", ShownForeign(block.language, list(_shown(block.blocks, glossary, escape)))
+            return "foreign", ShownForeign(
+                block.language, list(_shown(block.blocks, glossary, escape, glossary.language))
+            )
     if isinstance(block, Links):
         return "links", [(quote(link.path), link.title) for link in block.links]
     if isinstance(block, str):

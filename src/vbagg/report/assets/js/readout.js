@@ -42,5 +42,5 @@ function factList(facts) {
 
 function labelTexts({ layer, value, interval }) {
   if (value === null) return [say("viewer.no_value")];
-  return interval ? [value, `${layer.interval} ${interval}`] : [value];
+  return interval ? [value, say("viewer.beside", { interval: layer.interval, range: interval })] : [value];
 }
