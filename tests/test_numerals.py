@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from vbagg import numerals
+from vbagg.language import LANGUAGES, written_in
 
 NAN, INF = math.nan, math.inf
 
@@ -102,3 +103,42 @@ def test_other_texts_are_no_numbers(text):
 )
 def test_intervals(found, text):
     assert found == text
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "texts"),
+    [
+        (numerals.count, 1234.0, ("1,234", "1\u202f234", "1234", "1\u202f234")),
+        (numerals.count, -1_234_567.0, ("\u22121,234,567", *["\u22121\u202f234\u202f567"] * 3)),
+        (numerals.rate, 12.34, ("12.3", "12,3", "12,3", "12,3")),
+        (numerals.rate, 0.0000207, ("2.07 \u00d7 10⁻⁵", *["2,07 \u00d7 10⁻⁵"] * 3)),
+        (numerals.rate, 5.0, ("5", "5", "5", "5")),
+        (numerals.given, 1000.0, ("1000", "1\u202f000", "1000", "1\u202f000")),
+        (numerals.given, 100_000.5, ("100,000.5", *["100\u202f000,5"] * 3)),
+        (numerals.share, 0.0456, ("4.6%", "4,6\u00a0%", "4,6\u00a0%", "4,6%")),
+        (numerals.share, 0.00001, ("under 0.01%", "moins de 0,01\u00a0%", "menos del 0,01\u00a0%", "menos de 0,01%")),
+        (numerals.level, 0.999, ("99.9%", "99,9\u00a0%", "99,9\u00a0%", "99,9%")),
+        (numerals.percent, -0.3, ("\u221230%", "\u221230\u00a0%", "\u221230\u00a0%", "\u221230%")),
+        (numerals.correlation, -0.001, ("0.00", "0,00", "0,00", "0,00")),
+        (numerals.coordinate, -18.5, ("-18.5",) * 4),
+    ],
+)
+def test_numbers_are_written_as_the_language_does(write, value, texts):
+    for language, text in zip(("en", "fr", "es", "pt"), texts, strict=True):
+        with written_in(language):
+            assert write(value) == text
+            assert numerals.is_one(text)
+
+
+def test_intervals_are_written_as_the_language_does():
+    with written_in("fr"):
+        assert numerals.with_span(1200.0, 310.4, math.inf, numerals.count) == "1\u202f200 (310 ou plus)"
+        assert numerals.between(80.5, 90.0) == "entre 80,5 et 90"
+    with written_in("es"):
+        assert numerals.span(0.5, 1.0, numerals.rate) == "0,5 a 1"
+
+
+def test_no_language_takes_a_mark_for_another():
+    for language in LANGUAGES.values():
+        assert language.decimal != language.thousands
+        assert language.digits(1_234_567.891, 2).count(language.decimal) == 1

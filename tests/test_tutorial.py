@@ -29,6 +29,7 @@ ODD = ROOT / "docs" / "odd-reports.md"
 GROUND = ROOT / "docs" / "new-ground.md"
 CATCHMENTS = ROOT / "docs" / "catchments.md"
 WORTH = ROOT / "docs" / "is-the-map-worth-having.md"
+LANGUAGES = ROOT / "docs" / "languages.md"
 PAGES = [
     ROOT / "README.md",
     ROOT / "docs" / "tutorial.md",
@@ -40,6 +41,7 @@ PAGES = [
     GROUND,
     CATCHMENTS,
     WORTH,
+    LANGUAGES,
 ]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

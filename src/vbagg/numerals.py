@@ -1,7 +1,7 @@
-"""Numbers as people write them: 235,000 and not 2.35e+05.
+"""Numbers as people write them: 235,000 and not 2.35e+05, in the language that is written at the moment.
 
-There is one function for each kind of number, and all of them write digits by `_plain`, which alone knows the marks
-between thousands and before decimals.
+There is one function for each kind of number, and all of them write digits by `_plain`; marks between thousands and
+before decimals are those of the language.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import cache
+
+from vbagg.language import ENGLISH, chosen, marks, written_in
+from vbagg.texts import texts_in
 
 NOTHING, MINUS = "\u2013", "\u2212"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -16,11 +20,6 @@ LEAST_PLAIN, LEAST_POWER = 1e-4, 1e15
 """Numbers below the first, or from the second on, are written with a power of ten."""
 SMALL = 10
 """Counts from here on have no decimals."""
-LONG = 10_000
-"""Given numbers below stand without a mark, as in "per 1000 people"."""
-
-WRITTEN = re.compile(rf"(under |over |[-+<>~\u2264\u2265{MINUS}]\s*)?\d[\d,.\s]*(\u00d7 10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?\s*%?")
-
 Write = Callable[[float], str]
 
 
@@ -45,17 +44,22 @@ def share(value: float) -> str:
     if math.isnan(value):
         return NOTHING
     if not 0 < value < 1:
-        return f"{_plain(100 * value, 0)}%"
+        return f"{_plain(100 * value, 0)}{marks().percent}"
     if value < 1e-4:
-        return "under 0.01%"
+        return texts_in()("numbers.under", share=level(1e-4))
     if value >= 0.9995:
-        return "over 99.9%"
-    return f"{significant(100 * value, 2 if value < 0.995 else 3)}%"
+        return texts_in()("numbers.over", share=level(0.999))
+    return f"{significant(100 * value, 2 if value < 0.995 else 3)}{marks().percent}"
+
+
+def percent(value: float, decimals: int = 0) -> str:
+    """Hundredths of any size and sign, with so many decimals."""
+    return f"{_plain(100 * value, decimals)}{marks().percent}"
 
 
 def level(value: float) -> str:
     """Level of an interval in percent: 95%, 99.9%."""
-    return f"{given(100 * value)}%"
+    return f"{given(100 * value)}{marks().percent}"
 
 
 def probability(value: float) -> str:
@@ -66,12 +70,13 @@ def probability(value: float) -> str:
 def given(value: float) -> str:
     """A number that somebody chose or measured, with all its digits."""
     text = _stripped(_rounded(value, 10))
-    return text.replace(",", "") if abs(value) < LONG else text
+    return text.replace(marks().thousands, "") if abs(value) < marks().given_from else text
 
 
 def coordinate(value: float) -> str:
     """A number of a pair, where a mark between thousands would be read as one between the two; it can be copied."""
-    return _stripped(_rounded(value, 6)).replace(",", "").replace(MINUS, "-")
+    with written_in(ENGLISH):
+        return _stripped(_rounded(value, 6)).replace(",", "").replace(MINUS, "-")
 
 
 def side(value: float) -> str:
@@ -91,7 +96,15 @@ def correlation(value: float) -> str:
 
 def is_one(text: str) -> bool:
     """Whether a text is a number, as it is written here or nearly so, and nothing else."""
-    return WRITTEN.fullmatch(text) is not None
+    return _written(chosen()).fullmatch(text) is not None
+
+
+@cache
+def _written(language: str) -> re.Pattern[str]:
+    """What numbers of a language look like."""
+    say = texts_in(language)
+    words = "|".join(re.escape(say(f"numbers.{name}", share="")) for name in ("under", "over"))
+    return re.compile(rf"({words}|[-+<>~\u2264\u2265{MINUS}]\s*)?\d[\d,.\s]*(\u00d7 10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?\s*%?")
 
 
 def significant(value: float, digits: int) -> str:
@@ -101,7 +114,10 @@ def significant(value: float, digits: int) -> str:
 
 def span(low: float, high: float, write: Write) -> str:
     """An interval: "10 to 12", or "10 or more"."""
-    return f"{write(low)} or more" if high == math.inf else f"{write(low)} to {write(high)}"
+    say = texts_in()
+    if high == math.inf:
+        return say("numbers.or_more", low=write(low))
+    return say("numbers.range", low=write(low), high=write(high))
 
 
 def with_span(value: float, low: float, high: float, write: Write) -> str:
@@ -111,9 +127,12 @@ def with_span(value: float, low: float, high: float, write: Write) -> str:
 
 def between(low: float, high: float, write: Write = rate) -> str:
     """A number, or the numbers between which it is."""
+    say = texts_in()
     if high == math.inf:
-        return f"at least {write(low)}"
-    return write(low) if write(low) == write(high) else f"between {write(low)} and {write(high)}"
+        return say("numbers.at_least", low=write(low))
+    if write(low) == write(high):
+        return write(low)
+    return say("numbers.between", low=write(low), high=write(high))
 
 
 def _rounded(value: float, digits: int) -> str:
@@ -131,12 +150,13 @@ def _rounded(value: float, digits: int) -> str:
 
 def _stripped(text: str) -> str:
     """Without zeros at the end of decimals."""
-    return text.rstrip("0").rstrip(".") if "." in text and "\u00d7" not in text else text
+    mark = marks().decimal
+    return text.rstrip("0").rstrip(mark) if mark in text and "\u00d7" not in text else text
 
 
 def _plain(value: float, decimals: int) -> str:
     """All digits up to so many decimals."""
     if not math.isfinite(value):
         return NOTHING if math.isnan(value) else f"{MINUS if value < 0 else ''}\u221e"
-    text = f"{abs(value):,.{decimals}f}"
-    return f"{MINUS}{text}" if value < 0 and text.strip("0.,") else text
+    text = marks().digits(value, decimals)
+    return f"{MINUS}{text}" if value < 0 and re.search("[1-9]", text) else text

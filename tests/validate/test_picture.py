@@ -148,11 +148,11 @@ def test_skill_that_is_not_known_is_marked(drawn):
 
 def test_what_refits_hold_is_marked_beside_cells(drawn):
     shares = {0.9: 0.88, 0.5: 0.47}
-    recovery = SimpleNamespace(coverage=shares.get, of_use=lambda: recovery)
+    recovery = SimpleNamespace(coverage=shares.get, has_results=True)
     figure = drawn(*SCALES, CELLS, recovery=recovery)
     assert [round(place[1]) for place in marks(figure.axes[1], "if_right")] == [88, 47]
     assert LEGEND["if_right"] in meanings(figure)
-    failed = SimpleNamespace(coverage=shares.get, of_use=lambda: None)
+    failed = SimpleNamespace(coverage=shares.get, has_results=False)
     assert LEGEND["if_right"] not in meanings(drawn(*SCALES, CELLS, recovery=failed))
 
 

@@ -326,7 +326,7 @@ def test_sentences_say_what_is_recovered_and_what_is_not():
     assert note == "A note."
     bad = Recovery((refit(1, [6.0, 7.0]),))
     assert "no nearer to the rates inside bags than one rate for each" in str(bad)
-    assert "-30%, standard error unknown" in str(bad)
+    assert "\u221230%, standard error unknown" in str(bad)
     assert Recovery((Refit(1, pd.DataFrame(), 0.1, "no"),)).sentences() == ["1 of 1 refits failed: no"]
 
 

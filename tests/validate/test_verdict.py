@@ -7,10 +7,11 @@ import pytest
 from made_scales import cells, made, scale
 from scipy import stats
 
+from vbagg.language import written_in
 from vbagg.validate.carried import COMES_TRUE, WIDTH, carry
 from vbagg.validate.scales import Nested
 from vbagg.validate.sums import Sums
-from vbagg.validate.verdict import FEWEST_BAGS, SENTENCES, Verdict, judge
+from vbagg.validate.verdict import FEWEST_BAGS, Reason, Verdict, judge
 
 
 def test_skill_is_that_of_a_loop():
@@ -122,7 +123,9 @@ def test_the_word(problem, word):
 
 def test_few_bags_are_said_to_be_too_few():
     assert "16 bags with totals are too few to tell" in judge(made(bags=16)).reasons[0]
-    assert judge(None, SimpleNamespace(n_bags=7), "areas").reasons == (SENTENCES["few"].format(n=7, bags="areas"),)
+    assert judge(None, SimpleNamespace(n_bags=7), "areas").reasons == (
+        "7 areas with totals are too few to tell whether differences inside them are told rightly.",
+    )
 
 
 def test_what_was_not_tested_is_not_believed():
@@ -137,3 +140,45 @@ def test_results_are_the_same_after_they_were_stored():
     assert judge(again) == judge(one)
     with pytest.raises(ValueError, match="a word and the reasons"):
         Verdict.from_document(judge(one).document() | {"reasons": ["others"]})
+
+
+@pytest.mark.parametrize(
+    ("language", "reason"),
+    [
+        ("fr", "16\u00a0districts"),
+        ("es", "16 distritos con total conocido son demasiado pocos"),
+        ("pt", "16 distritos com total conhecido são poucos demais"),
+    ],
+)
+def test_reasons_are_said_in_other_languages_and_stored_in_english(language, reason):
+    few, right = judge(made(bags=16), bags="polygons"), judge(made(), bags="polygons")
+    english, stored = few.reasons, right.document()
+    with written_in(language):
+        assert reason.replace("\u00a0", " ") in few.reasons[0].replace("\u00a0", " ")
+        assert not {*few.reasons, *right.reasons} & {*english}
+        assert Verdict.from_document(stored) == right
+        assert right.document() == stored
+    assert few.reasons == english
+
+
+def test_shares_of_reasons_are_written_as_the_language_does():
+    reason = Reason("much", {"bags": "villages", "skill": 0.12, "low": 0.0, "high": 0.5})
+    assert str(reason).startswith("Inside villages the map is expected to explain 12% of")
+    with written_in("fr"):
+        assert "villages" in str(reason)
+        assert "12\u00a0% des différences entre les lieux (de 0\u00a0% à 50\u00a0%)" in str(reason)
+
+
+def test_numbers_of_earlier_versions_were_texts():
+    values = {"bags": "polygons", "unions": "1,204", "skill": "12%"}
+    before, now = Reason("told", values), Reason("told", {**values, "unions": 1204, "skill": 0.12})
+    assert str(before) == str(now)
+    assert "1,204 groups" in str(before)
+    with written_in("pt"):
+        assert str(before) == str(now)
+        assert "1\u202f204 grupos de distritos" in str(before)
+        assert "12%" in str(before)
+    told = {"name": "told", "values": values, "speaks": "yes"}
+    document = {"word": "yes", "reasons": [str(now)], "said": [told]}
+    with written_in("es"):
+        assert "12\u00a0%" in Verdict.from_document(document).reasons[0]

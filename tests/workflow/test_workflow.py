@@ -205,7 +205,8 @@ def test_settings_note_what_is_read():
     noted = NotedSettings(make_settings({"maps": {"per": 10.0}}, "test"))
     assert noted.maps.per == 10.0
     assert noted.read == {"maps.per": 10.0}
-    asked = {"title": None, "orientation": None, "period": None, "source": None, "pdf": False}
+    asked = {"title": None, "orientation": None, "period": None, "source": None, "language": "en"}
+    asked["pdf"] = False
     assert noted.report.model_dump() == asked
     assert {name for name in noted.read if name.startswith("report.")} == {f"report.{name}" for name in asked}
     noted.model_dump()

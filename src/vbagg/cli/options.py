@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -15,14 +15,16 @@ from vbagg.workflow.settings import BARE, FLAG, OPTIONS, Settings, mark, read_se
 
 
 def with_settings(*sections: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Give a command an option for each field of these sections; it gets those that were used as `given`.
+    """Give a command an option for each field of these sections, or for single ones such as `report.language`.
+
+    It gets those that were used as `given`.
 
     The command itself takes `given`, a table by section and key, and its own parameters.
     """
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "given"]
-        made = {_option(section, key): (section, key) for section in sections for key in OPTIONS[section].model_fields}
+        made = {_option(section, key): (section, key) for section, key in _fields(sections)}
 
         def called(**arguments: Any) -> int:
             given: dict[str, dict[str, Any]] = {}
@@ -37,6 +39,12 @@ def with_settings(*sections: str) -> Callable[[Callable[..., int]], Callable[...
         return called
 
     return decorate
+
+
+def _fields(sections: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name in sections:
+        section, _, key = name.partition(".")
+        yield from ((section, each) for each in OPTIONS[section].model_fields if key in ("", each))
 
 
 def base_settings(config: Path | None) -> Settings:

@@ -95,7 +95,7 @@ def fit_command(
     return _carry_out(("models",), given, out, config, force, workers, cluster)
 
 
-@with_settings("maps", "ground")
+@with_settings("maps", "ground", "report.language")
 def predict_command(
     given: Given,
     out: Out = FOLDER,

@@ -14,7 +14,7 @@ COLOURS = {"yes": "green", "with care": "yellow", "no": "red", "unchecked": "mag
 
 def show_verdicts(run: Run) -> None:
     """Print one for each response of a run."""
-    from vbagg.report.texts import texts_in
+    from vbagg.texts import texts_in
     from vbagg.workflow.report_page.judgement import judged
 
     for response in run.settings.data.response:

@@ -12,7 +12,10 @@ from vbagg.geo.grid import Floats
 from vbagg.geo.people_errors import INDEPENDENT, PeopleErrors, PopulationSd
 from vbagg.geo.polygons import Polygons, free_name
 from vbagg.geo.told import RELATIVE_SD, Told
-from vbagg.numerals import rate
+from vbagg.language import marks
+from vbagg.numerals import rate, span
+from vbagg.texts import texts_in
+from vbagg.wording import sentence
 
 if TYPE_CHECKING:
     from vbagg.geo.prepared import Prepared
@@ -88,19 +91,13 @@ def gaps_of(polygons: Polygons, errors: PeopleErrors) -> list[str]:
 
 def assumed(prepared: Prepared) -> list[str]:
     """What totals and people were taken for, for the report."""
-    told = prepared.told
+    say, told = texts_in(), prepared.told
     found = []
     if told.completeness is not None:
-        found.append(
-            f"Totals were taken for the share {told.completeness!r} of what occurred. Rates, expected counts and "
-            "fitted totals are those of all that occurred; intervals of new counts are of what would be reported."
-        )
+        found.append(say("assumed.completeness", column=told.completeness))
     if told.sd is not None:
         off = _off(*ends(prepared.polygons.frame[told.sd].to_numpy()))
-        found.append(
-            f"{off[:1].upper()}{off[1:]}. Such errors make rates less certain; expected counts are of the people as "
-            "they are given."
-        )
+        found.append(f"{sentence(off)}. {say('assumed.less_certain')}")
     return found
 
 
@@ -110,5 +107,9 @@ def ends(values: Floats) -> tuple[float, float]:
 
 
 def _off(low: float, high: float) -> str:
-    span = f"{rate(100 * low)}%" if low == high else f"{rate(100 * low)}% to {rate(100 * high)}%"
-    return f"the people of a polygon are taken to be off by {span} (a standard deviation)"
+    by = _percent(low) if low == high else span(low, high, _percent)
+    return texts_in()("assumed.off", share=by)
+
+
+def _percent(value: float) -> str:
+    return f"{rate(100 * value)}{marks().percent}"

@@ -20,7 +20,8 @@ from vbagg.geo.overlay import Overlay
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
 from vbagg.geo.trained import Trained
-from vbagg.numerals import rate
+from vbagg.numerals import rate, share
+from vbagg.texts import Texts, texts_in
 
 Floats = NDArray[np.float64]
 CELLS_PER_BAND = 1 << 18
@@ -30,7 +31,6 @@ UNKNOWN = 0.9
 """Share of the spatial effect's prior variance from which the effect of a place counts as unknown."""
 OTHER_UNITS = 2.0
 """How many widths of its training range the middle of a covariate may lie away before other units are suspected."""
-NOUNS = {"population": "people", "area": "area", "expected": "expected counts"}
 OUTSIDE = 0.5
 """Share of cells outside of the range of training data that is needed too."""
 
@@ -87,14 +87,12 @@ class Beyond:
 
     def sentences(self) -> list[str]:
         """How far the maps can be believed, in words."""
-        told = []
+        say, told = texts_in(), []
         if self.marked is not None and self.marked_weight is not None:
-            text = "beyond what the training data cover (extrapolation above 1)"
-            share = self._share(self.marked, self.marked_weight)
-            told.append(f"{share} lie {text}{self._by()}." if self.marked else f"No cell lies {text}.")
+            shares = self._shares(self.marked, self.marked_weight)
+            told.append(say("ground.beyond", by=self._by(say), **shares) if self.marked else say("ground.none_beyond"))
         if self.far and self.far_weight is not None:
-            share = self._share(self.far, self.far_weight)
-            told.append(f"In {share} the effect of the place is unknown: rates there rest on covariates alone.")
+            told.append(say("ground.unknown", **self._shares(self.far, self.far_weight)))
         return told
 
     def table(self) -> pd.DataFrame:
@@ -130,16 +128,21 @@ class Beyond:
         }
         return cls(**said, covariates=covariates)
 
-    def _share(self, cells: int, weight: float) -> str:
-        whole = f"{percent(cells, self.cells)} of the cells"
-        return f"{whole}, with {percent(weight, self.weight)} of the {NOUNS[self.exposure]},"
+    def _shares(self, cells: int, weight: float) -> dict[str, str]:
+        """Shares of the cells, and of what they hold."""
+        of_weight = texts_in()(f"ground.with_{self.exposure}", share=percent(weight, self.weight))
+        return {"share": percent(cells, self.cells), "weight": of_weight}
 
-    def _by(self) -> str:
+    def _by(self, say: Texts) -> str:
         """By which covariates most."""
         shares = {name: one.marks for name, one in self.covariates.items() if one.marks}
         chief = sorted(shares, key=lambda name: -shares[name])[:2]
-        named = [f"{name} ({shares[name]:.0%} of them)" for name in chief if shares[name] >= 0.1]
-        return f", most of all by {' and '.join(named)}" if named else ""
+        named = [
+            say("ground.by_name", name=name, share=share(round(shares[name], 2)))
+            for name in chief
+            if shares[name] >= 0.1
+        ]
+        return say("ground.by", names=say.listed(named)) if named else ""
 
 
 class _Rows(NamedTuple):

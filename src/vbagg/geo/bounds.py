@@ -9,7 +9,7 @@ import numpy as np
 
 from vbagg.geo.responses import number_of
 from vbagg.geo.table_lines import is_missing
-from vbagg.numerals import given
+from vbagg.numerals import given, span
 
 Interval = tuple[float, float]
 """The least and the largest that a total can be; infinity stands for no largest."""
@@ -48,8 +48,7 @@ def are_possible(bounds: Interval) -> bool:
 
 def in_words(bounds: Interval) -> str:
     """Such as "0 to 4"."""
-    low, high = bounds
-    return f"{given(low)} or more" if np.isinf(high) else f"{given(low)} to {given(high)}"
+    return span(*bounds, given)
 
 
 def marks_of(suppressed: Iterable[str]) -> Mapping[str, Interval]:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbagg import __version__, numerals
+from vbagg import __version__
 from vbagg.geo.cog import Description
+from vbagg.geo.map_words import title_of, units_of_map
 from vbagg.geo.units import Units, likelihood_of, link_of
 
 Floats = NDArray[np.float64]
 MATCHED, INFORMATION = "expected_count_matched", "information"
-INFORMATION_TITLE = "how much of what may vary inside each polygon the data have settled, from 0 (nothing) to 1 (all)"
 
 
 @dataclass(frozen=True)
@@ -105,38 +105,19 @@ class Contents:
         facts = {key: f"{value:.6g}" for key, value in own.items()}
         return Description(title, units, {**self.tags, "map": name, "rate_units": self.units.rate, **facts})
 
-    @property
-    def _exposure_title(self) -> str:
-        return "count expected by the exposure" if self.units.is_relative else f"{self.units.exposure} of the cell"
-
-    @property
-    def _exposure_units(self) -> str:
-        return self.units.count if self.units.is_relative else f"{self.units.weighed} per cell"
-
     def _described(self, name: str) -> tuple[str, str, dict[str, float]]:
-        rate, level = self.units.rate, {"level": self.level}
-        if name in self.levels:
-            quantile = self.levels[name]
-            is_end = name in list(self.levels)[:2]
-            return (
-                f"posterior quantile {numerals.given(quantile)} of the rate",
-                rate,
-                {"quantile": quantile} | (level if is_end else {}),
-            )
+        own = self._numbers(name)
+        told = {"level": self.level, "threshold": self.threshold or 0.0, **own}
+        return title_of(name, self.units, told), units_of_map(name, self.units), own
+
+    def _numbers(self, name: str) -> dict[str, float]:
+        """Those that belong to a map."""
+        is_end = name in list(self.levels)[:2]
         return {
-            "rate_mean": ("posterior mean of the rate", rate, {}),
-            "rate_sd": ("posterior standard deviation of the rate", rate, {}),
-            "rate_interval_width": (f"width of the {numerals.level(self.level)} interval of the rate", rate, level),
-            "exceedance": (
-                f"probability that the rate is above {numerals.given(self.threshold or 0.0)} {rate}",
-                "probability",
-                {"threshold": self.threshold or 0.0},
-            ),
-            "expected_count": (f"mean rate times {self._exposure_title}", self.units.count, {}),
-            INFORMATION: (INFORMATION_TITLE, "share", {}),
-            MATCHED: ("expected count, rescaled to the observed totals of polygons", self.units.count, {}),
-            self.units.exposure: (self._exposure_title, self._exposure_units, {}),
-        }[name]
+            **({"quantile": self.levels[name]} if name in self.levels else {}),
+            **({"level": self.level} if is_end or name == "rate_interval_width" else {}),
+            **({"threshold": self.threshold or 0.0} if name == "exceedance" else {}),
+        }
 
 
 def model_tags(model: Any, response: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from vbagg.geo.relevance import weighted_quantile
 from vbagg.geo.zero_log import ZeroLog
 from vbagg.numerals import count, tick
 from vbagg.numerals import level as in_percent
+from vbagg.texts import texts_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from vbagg.geo.prepared import Prepared
 
 Floats = NDArray[np.float64]
-CHANCE = "range of chance (95%)"
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.45"
+"""Okabe and Ito's colours, which the colour-blind can tell apart."""
 ROUND = (1, 2, 5, 10)
 """Steps of marks."""
 FLARE = 3.0
@@ -42,7 +44,7 @@ def plot_observed_predicted(
     *,
     units: str,
     level: float,
-    title: str = "Observed and predicted rates",
+    title: str | None = None,
     left_out: Mapping[str, int] | None = None,
 ) -> Path:
     """Observed against predicted rates of polygons with predictive intervals, on logarithmic axes if none is negative.
@@ -64,6 +66,9 @@ def plot_observed_predicted(
     left_out
         Number of polygons that cannot be drawn, by what their totals are: `missing`, `suppressed`.
     """
+    from matplotlib.collections import PathCollection
+
+    say = texts_in()
     y, mean, low, high = (np.asarray(v, dtype=np.float64) for v in (observed, predicted, lower, upper))
     known = np.isfinite(y) & np.isfinite(mean)
     y, mean, low, high = y[known], mean[known], low[known], high[known]
@@ -71,22 +76,25 @@ def plot_observed_predicted(
     figure, axes = _one_panel(5.0, 5.0)
     is_linear = bool((y < 0).any())
     place = (lambda at: at, lambda at: at) if is_linear else _log_places(axes, y, mean, low, high)
-    for own, colour, label in ((inside, BLUE, "inside"), (~inside, ORANGE, "outside")):
+    for own, colour, side in ((inside, BLUE, "inside"), (~inside, ORANGE, "outside")):
         if own.any():
             at = place[0](y[own])
             axes.vlines(at, place[1](low[own]), place[1](high[own]), color=colour, linewidth=0.9, alpha=0.45)
-            text = f"{label} its {in_percent(level)} interval: {count(own.sum())} of {count(len(own))}"
+            text = say(f"plots.{side}", level=in_percent(level), number=count(own.sum()), of=count(len(own)))
             axes.scatter(at, place[1](mean[own]), s=18, color=colour, linewidths=0, zorder=3, label=text)
     if is_linear:
-        axes.axline((0.0, 0.0), slope=1.0, color=GREY, linewidth=1.2, label="equal", zorder=1)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(lambda value, _: tick(value))
+        axes.axline((0.0, 0.0), slope=1.0, color=GREY, linewidth=1.2, label=say("plots.equal"), zorder=1)
+        _write_marks(axes)
     elif not (y > 0).all():
-        axes.plot([], [], " ", label=f"observed rate of 0: {count(int(np.sum(y <= 0)))}")
+        axes.plot([], [], " ", label=say("plots.zeros", number=count(int(np.sum(y <= 0)))))
     for state, number in (left_out or {}).items():
-        axes.plot([], [], " ", label=f"observed total {state}, not drawn: {count(number)}")
-    axes.set(xlabel=literal(f"observed ({units})"), ylabel=literal(f"predicted ({units})"), title=title)
-    entries = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda entry: "interval" not in entry[1])
+        axes.plot([], [], " ", label=say(f"plots.not_drawn_{state}", number=count(number)))
+    axes.set(xlabel=literal(say("plots.observed_axis", units=units)), title=title or say("plots.predicted"))
+    axes.set(ylabel=literal(say("plots.predicted_axis", units=units)))
+    # intervals and their points first
+    entries = sorted(
+        zip(*axes.get_legend_handles_labels(), strict=True), key=lambda entry: not isinstance(entry[0], PathCollection)
+    )
     figure.legend(*zip(*entries, strict=True), frameon=False, loc="outside lower left", handlelength=1.2)
     plain(axes)
     return save(figure, path)
@@ -94,17 +102,18 @@ def plot_observed_predicted(
 
 def _log_places(axes: Axes, y: Floats, mean: Floats, low: Floats, high: Floats) -> tuple[Any, Any]:
     """Dress both axes; how numbers become places along them. Arrows stand where intervals go on beyond the frame."""
+    say = texts_in()
     across, up = ZeroLog.of(y), ZeroLog.of(np.concatenate([y, mean]), np.concatenate([low, high]))
     across.dress(axes, "x")
     up.dress(axes, "y")
     ends = np.array([max(across.low, up.low), min(across.high, up.high)])
-    axes.plot(ends, ends, color=GREY, linewidth=1.2, label="equal", zorder=1)
+    axes.plot(ends, ends, color=GREY, linewidth=1.2, label=say("plots.equal"), zorder=1)
     for cut, edge, marker, where in (
         (up.beyond(low)[0], up.low, "v", "below"),
         (up.beyond(high)[1], up.high, "^", "above"),
     ):
         if cut.any():
-            text, edges = f"interval goes on {where}", np.full(int(cut.sum()), edge)
+            text, edges = say(f"plots.goes_on_{where}"), np.full(int(cut.sum()), edge)
             axes.scatter(across.place(y[cut]), edges, s=14, color=GREY, marker=marker, label=text, zorder=2)
     return across.place, up.place
 
@@ -121,15 +130,17 @@ def plot_coverage(validation: Any, path: Path | str, *, what: str = "polygons") 
     what
         What is predicted, in the plural.
     """
-    curve = validation.reliability()
+    say, curve = texts_in(), validation.reliability()
     figure, axes = _one_panel(4.6, 4.6)
     level = 100 * curve["level"].to_numpy()
-    axes.fill_between(level, 100 * curve["low"], 100 * curve["high"], color="0.85", label=CHANCE)
-    axes.plot([0, 100], [0, 100], color=GREY, linewidth=1.2, label="ideal")
-    axes.plot(level, 100 * curve["coverage"], color=BLUE, marker="o", markersize=4, label="model")
-    axes.set(xlabel="level of the interval (%)", ylabel=f"unseen {what} inside it (%)", xlim=(0, 100), ylim=(0, 100))
-    axes.set(title="Coverage of intervals", aspect="equal")
+    axes.fill_between(level, 100 * curve["low"], 100 * curve["high"], color="0.85", label=_chance())
+    axes.plot([0, 100], [0, 100], color=GREY, linewidth=1.2, label=say("plots.ideal"))
+    axes.plot(level, 100 * curve["coverage"], color=BLUE, marker="o", markersize=4, label=say("plots.model"))
+    held = say("plots.held", bags=say.noun(what))
+    axes.set(xlabel=say("plots.level"), ylabel=held, xlim=(0, 100), ylim=(0, 100))
+    axes.set(title=say("plots.coverage"), aspect="equal")
     axes.legend(frameon=False, loc="upper left")
+    _write_marks(axes)
     plain(axes)
     return save(figure, path)
 
@@ -148,20 +159,21 @@ def plot_pit(validation: Any, path: Path | str, *, what: str = "polygons") -> Pa
     """
     from matplotlib.ticker import MaxNLocator
 
-    bars = validation.pit_histogram()
+    say, bars = texts_in(), validation.pit_histogram()
     figure, axes = _one_panel(4.6, 4.6)
     width = (bars["right"] - bars["left"]).to_numpy()
     low, high = (100 * float(bars[name].iloc[0]) for name in ("low", "high"))
-    axes.axhspan(low, high, color="0.85", label=CHANCE)
+    axes.axhspan(low, high, color="0.85", label=_chance())
     axes.bar(bars["left"], 100 * bars["share"], width, align="edge", color=BLUE, alpha=0.75, edgecolor="white")
-    axes.axhline(100 * float(bars["expected"].iloc[0]), color="black", linewidth=1.2, label="ideal")
+    axes.axhline(100 * float(bars["expected"].iloc[0]), color="black", linewidth=1.2, label=say("plots.ideal"))
     for end in (low, high):
         axes.axhline(end, color="black", linewidth=0.9, linestyle=":")
-    axes.set(xlabel="place of the observed value in its prediction\n(0: lowest, 1: highest)")
-    axes.set(ylabel=f"unseen {what} (%)", xlim=(0, 1), title="Where observed values fell")
+    axes.set(xlabel=say("plots.place"), xlim=(0, 1), title=say("plots.pit"))
+    axes.set(ylabel=say("plots.unseen", bags=say.noun(what)))
     axes.set_ylim(0, 1.25 * max(high, 100 * float(bars["share"].max())))
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=ROUND))
     axes.legend(frameon=False, loc="upper right", ncols=2)
+    _write_marks(axes)
     plain(axes)
     return save(figure, path)
 
@@ -182,7 +194,7 @@ def plot_relevance(
     labels
         What covariates are called, by name.
     """
-    table = table.iloc[::-1]
+    say, table = texts_in(), table.iloc[::-1]
     place = np.arange(len(table))
     share, low, high = (100 * table[name].to_numpy() for name in ("share", "lower", "upper"))
     texts = [_folded((labels or {}).get(name, name)) for name in table.index]
@@ -190,8 +202,9 @@ def plot_relevance(
     axes.barh(place, share, height=0.62, color=BLUE, alpha=0.75)
     axes.hlines(place, low, high, color="black", linewidth=1.4)
     axes.set_yticks(place, [literal(text) for text in texts])
-    axes.set(xlabel=f"share of the variance of the {scale}\nthat goes through it (%)", title="Relevance of covariates")
+    axes.set(xlabel=say("plots.share", scale=say.noun(scale)), title=say("plots.relevance"))
     axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(_mark)
     plain(axes, grid="x")
     return save(figure, path)
 
@@ -229,10 +242,12 @@ def plot_dependence(
     axes.plot(curve["value"], curve["rate"], color=BLUE, linewidth=2)
     _histogram(axes, prepared.pixels[name].to_numpy(dtype=np.float64), prepared.pixels["weight"].to_numpy(np.float64))
     axes.set_ylim(0, highest_rate({name: curve}) if top is None else top)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: tick(value))
+    _write_marks(axes)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
-    axes.set(xlabel=literal(_folded(prepared.label(name))), ylabel=literal(_folded(f"mean rate\n({units})")))
+    axes.set(
+        xlabel=literal(_folded(prepared.label(name))),
+        ylabel=literal(_folded(texts_in()("plots.mean_rate", units=units))),
+    )
     plain(axes)
     return save(figure, path)
 
@@ -241,6 +256,19 @@ def highest_rate(curves: Mapping[str, pd.DataFrame]) -> float:
     """Where the axis of all curves ends: a band that flares up shall not flatten them."""
     tops = [(curve["upper"].max(), FLARE * curve["rate"].max()) for curve in curves.values()]
     return 1.05 * float(np.max(tops, axis=0).min())
+
+
+def _chance() -> str:
+    return texts_in()("plots.chance", level=in_percent(0.95))
+
+
+def _write_marks(axes: Axes) -> None:
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(_mark)
+
+
+def _mark(value: float, _: float | None = None) -> str:
+    return tick(value)
 
 
 def _one_panel(width: float, height: float) -> tuple[Figure, Axes]:

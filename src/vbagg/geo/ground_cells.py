@@ -67,14 +67,6 @@ class GroundContents(Contents):
         found = [] if self.edge is None else [parts.covariates_sd / self.edge]
         return np.stack([*found, *([parts.place_share] if self.has_place else [])])
 
-    def _described(self, name: str) -> tuple[str, str, dict[str, float]]:
-        if name == BEYOND:
-            title = "extrapolation by covariates: above 1 lies what training data do not cover"
-            return title, "times the edge of the training data", {}
-        if name == PLACE:
-            return "share of the spatial effect's prior variance that data have left", "share", {}
-        return super()._described(name)
-
 
 @dataclass(frozen=True)
 class GroundCells(CellRates):

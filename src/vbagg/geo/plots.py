@@ -6,6 +6,7 @@ Large rasters are read with decimation, from their overviews, so a picture needs
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,12 +22,14 @@ from vbagg.geo.bands import opened
 from vbagg.geo.cog import small_cache
 from vbagg.geo.grid import Bounds, Grid, is_geographic, transformer, unit
 from vbagg.geo.longitudes import near
+from vbagg.geo.map_words import heading_of, is_known, numbers_in, units_of_map
 from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
 from vbagg.geo.places import DEGREES
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.ratio import RATIO
 from vbagg.geo.units import Units
-from vbagg.numerals import given, tick
+from vbagg.numerals import tick
+from vbagg.texts import texts_in
 
 if TYPE_CHECKING:
     import geopandas as gpd
@@ -52,26 +55,22 @@ HATCHES = {MISSING: "////", SUPPRESSED: "...."}
 class Style:
     """How a kind of map is drawn."""
 
-    title: str
     colours: str = "batlow"
     limits: Limits | None = None
     may_be_log: bool = True
 
 
 STYLES = {
-    "rate_mean": Style("Predicted rate"),
-    "rate_sd": Style("Uncertainty: standard deviation\nof the rate", "lapaz"),
-    "rate_interval_width": Style("Uncertainty: width of the interval\nof the rate", "lapaz"),
-    "exceedance": Style("Probability that the rate is above\n{threshold} {rate_units}", "lajolla_r", (0.0, 1.0), False),
-    "information": Style("How much is known of what varies inside polygons", limits=(0.0, 1.0), may_be_log=False),
-    "expected_count": Style("Expected count"),
-    "expected_count_matched": Style("Expected count, matched to observed totals"),
-    "population": Style("Population"),
-    "expected": Style("Counts expected by the exposure"),
-    "extrapolation": Style("Extrapolation: red lies beyond the training data", "vik", (0.0, 2.0), False),
-    "extrapolation_place": Style("How little is known of the place", "lajolla_r", (0.0, 1.0), False),
-    RATIO: Style("Rate with survey points, over that without", "vik"),
+    "rate_sd": Style("lapaz"),
+    "rate_interval_width": Style("lapaz"),
+    "exceedance": Style("lajolla_r", (0.0, 1.0), False),
+    "information": Style(limits=(0.0, 1.0), may_be_log=False),
+    "extrapolation": Style("vik", (0.0, 2.0), False),
+    "extrapolation_place": Style("lajolla_r", (0.0, 1.0), False),
+    RATIO: Style("vik"),
 }
+"""Of maps that are not drawn as all others."""
+PLAIN = Style()
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +115,7 @@ def plot_input(
     axes.add_collection(filled)
     _hatch(axes, table, np.asarray(shapes.array))
     _orient(axes, table.crs.to_wkt(), oriented)
-    axes.set_title("Observed rate")
+    axes.set_title(texts_in()("plots.observed"))
     _bar(axes, filled, scale, rates, units.rate)
     return save(figure, path)
 
@@ -150,9 +149,9 @@ def plot_effects(
     odd = table["stands_out"].to_numpy(dtype=bool)
     if odd.any():
         axes.add_collection(_filled(shapes[odd], facecolor="none", edgecolor="black", linewidth=1.8))
-    axes.set_title("Totals against what covariates\nand neighbours give")
-    what = "above what covariates and neighbours give" if difference else "times what covariates and neighbours give"
-    _bar(axes, filled, scale, effects, what)
+    say = texts_in()
+    axes.set_title(say("plots.effects"))
+    _bar(axes, filled, scale, effects, say("plots.effect_above" if difference else "plots.effect_times"))
     return save(figure, path)
 
 
@@ -173,8 +172,9 @@ def plot_map(
     scale: ColourScale | None = None,
     points: Floats | None = None,
     oriented: bool = False,
+    units: Units | None = None,
 ) -> Path:
-    """Picture of a map that `write_maps` wrote; title and units come from the file.
+    """Picture of a map that `write_maps` wrote.
 
     Parameters
     ----------
@@ -190,10 +190,12 @@ def plot_map(
         Longitudes and latitudes (n, 2) of places that are marked.
     oriented
         Whether coasts, borders and cities are drawn.
+    units
+        Units of rates, for the title and the legend; those that the file names, in English, by default.
     """
     picture = read_picture(raster)
     values, grid, tags = picture.values, picture.grid, picture.tags
-    style = STYLES.get(tags.get("map", ""), Style(tags.get("title", Path(raster).stem)))
+    style, (title, label) = STYLES.get(tags.get("map", ""), PLAIN), _words(tags, units, Path(raster).stem)
     if scale is None:
         scale = colour_scale(values, style.colours, None if style.may_be_log else False, style.limits)
     figure, axes = _map_figure(_occupied(values, grid), grid.crs)
@@ -207,8 +209,8 @@ def plot_map(
         _outlines(axes, polygons.to(grid.crs), max(grid.resolution))
     if points is not None:
         _mark(axes, points, grid)
-    axes.set_title(literal(_titled(style, tags)))
-    _bar(axes, image, scale, values, tags.get("units", ""))
+    axes.set_title(literal(title))
+    _bar(axes, image, scale, values, label)
     return save(figure, path)
 
 
@@ -277,11 +279,13 @@ def _place(axes: Axes, bounds: Bounds, crs: str) -> None:
     margin = 0.02 * max(right - left, top - bottom)
     axes.set(xlim=(left - margin, right + margin), ylim=(bottom - margin, top + margin), aspect=_aspect(bounds, crs))
     axes.tick_params(labelsize=9)
-    for axis, letters in ((axes.xaxis, "EW"), (axes.yaxis, "NS")):
+    say = texts_in()
+    sides = (axes.xaxis, ("east", "west")), (axes.yaxis, ("north", "south"))
+    for axis, letters in ((axis, [say(f"viewer.{side}") for side in both]) for axis, both in sides):
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axis.set_major_formatter(partial(_degrees, letters) if is_geographic(crs) else partial(_kilometres, unit(crs)))
     if not is_geographic(crs):
-        axes.set(xlabel="east (km)", ylabel="north (km)")
+        axes.set(xlabel=say("plots.east"), ylabel=say("plots.north"))
 
 
 def _orient(axes: Axes, crs: str, wanted: bool) -> None:
@@ -292,7 +296,7 @@ def _orient(axes: Axes, crs: str, wanted: bool) -> None:
         orient(axes, crs)
 
 
-def _degrees(letters: str, value: float, _: int | None = None) -> str:
+def _degrees(letters: Sequence[str], value: float, _: int | None = None) -> str:
     """A longitude, which may lie beyond 180, or a latitude."""
     value = value if abs(value) <= 180 else (value + 180) % 360 - 180
     return f"{tick(abs(value))}°{letters[int(value < 0)] if value % 180 else ''}"
@@ -302,10 +306,14 @@ def _kilometres(metres: float, value: float, _: int | None = None) -> str:
     return tick(value * metres / 1000)
 
 
-def _titled(style: Style, tags: dict[str, str]) -> str:
-    """The title, with the threshold as people write it."""
-    known = {"rate_units": "", **tags, "threshold": given(float(tags["threshold"])) if "threshold" in tags else ""}
-    return style.title.format_map(known)
+def _words(tags: dict[str, str], units: Units | None, name: str) -> tuple[str, str]:
+    """Title of a map, and label of its legend."""
+    kind = tags.get("map", "")
+    if not is_known(kind):
+        return tags.get("title", name), tags.get("units", "")
+    if units is None:
+        return heading_of(kind, tags.get("rate_units", ""), numbers_in(tags)), tags.get("units", "")
+    return heading_of(kind, units.rate, numbers_in(tags)), units_of_map(kind, units)
 
 
 def _shown(values: Floats, scale: ColourScale) -> Floats:
@@ -361,7 +369,7 @@ def _hatch(axes: Axes, table: gpd.GeoDataFrame, shapes: NDArray[Any]) -> None:
         if which.any():
             style: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.45", "hatch": hatch, "linewidth": 0.4}
             axes.add_collection(_filled(shapes[which], **style))
-            entries.append(Patch(label=f"total {state}", **style))
+            entries.append(Patch(label=texts_in()(f"plots.total_{state}"), **style))
     if entries:
         axes.figure.legend(handles=entries, loc="outside lower center", ncols=2, frameon=False)
 

@@ -11,6 +11,7 @@ from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
 from vbagg.links import Link, get_link
 from vbagg.numerals import given
+from vbagg.texts import texts_in
 
 
 @dataclass(frozen=True)
@@ -41,34 +42,41 @@ class Units:
     @property
     def weighed(self) -> str:
         """What cells hold: people, square kilometres, or expected counts."""
-        return WEIGHED[self.exposure]
+        return texts_in().noun(WEIGHED[self.exposure])
 
     @property
     def exposed(self) -> str:
         """What rates are relative to: that, or trials."""
-        return self.weighed if self.likelihood is None else get_likelihood(self.likelihood).exposed(self.weighed)
+        return texts_in().noun(self._base)
 
     @property
     def has_counts(self) -> bool:
         """Whether cells have expected counts: not in models of trials, since trials of cells are unknown."""
-        return self.exposed == self.weighed
+        return self._base == WEIGHED[self.exposure]
 
     @property
     def is_relative(self) -> bool:
         """Whether rates are relative risks."""
-        return self.exposed == WEIGHED["expected"]
+        return self._base == WEIGHED["expected"]
 
     @property
     def rate(self) -> str:
         """Such as "cases per 1000 people"; of expected counts, rates are relative risks."""
-        if self.is_relative:
-            return f"{'' if self.per == 1 else f'{given(self.per)} x '}relative risk of {self.response}"
-        return f"{self.response} per {given(self.per)} {self.exposed}"
+        say, per = texts_in(), given(self.per)
+        if not self.is_relative:
+            return say("units.rate", response=self.response, per=per, exposed=self.exposed)
+        risk = say("units.risk", response=self.response)
+        return risk if self.per == 1 else say("units.times", per=per, risk=risk)
 
     @property
     def count(self) -> str:
         """Such as "cases per cell"."""
-        return f"{self.response} per cell"
+        return texts_in()("units.cell", what=self.response)
+
+    @property
+    def _base(self) -> str:
+        weighed = WEIGHED[self.exposure]
+        return weighed if self.likelihood is None else get_likelihood(self.likelihood).exposed(weighed)
 
 
 def usual_per(exposure: str, per: float) -> float:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from vbagg import numerals
-from vbagg.report.content import Block, Code, Explained, Figure, Finding, Links, Table, TableText
+from vbagg.language import written_in
+from vbagg.report.content import Block, Code, Explained, Figure, Finding, Foreign, Links, Table, TableText
 from vbagg.report.glossary import Explain, Glossary
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -48,6 +49,16 @@ class ShownFinding:
 
     level: str
     text: Markup
+    language: str = ""
+    """Of the word for its level, where that is another than that of the text."""
+
+
+@dataclass(frozen=True)
+class ShownForeign:
+    """Blocks in another language than that of the page."""
+
+    language: str
+    blocks: Sequence[tuple[str, Any]]
 
 
 def shown_blocks(blocks: Sequence[Block], glossary: Glossary) -> Iterator[tuple[str, Any]]:
@@ -56,13 +67,25 @@ def shown_blocks(blocks: Sequence[Block], glossary: Glossary) -> Iterator[tuple[
     Words of the glossary are explained where they first stand.
     """
     explain = glossary.section()
+    plain = [part for block in blocks for part in _in_language(block, glossary.language)]
+    yield from _shown(plain, glossary, explain)
+
+
+def _in_language(block: Block, language: str) -> Sequence[Block]:
+    """Blocks that are said to be foreign, as they are if that is the language of the page."""
+    return block.blocks if isinstance(block, Foreign) and block.language == language else [block]
+
+
+def _shown(
+    blocks: Sequence[Block], glossary: Glossary, explain: Explain, language: str = ""
+) -> Iterator[tuple[str, Any]]:
     for (kind, small), run in groupby(blocks, key=lambda block: (type(block), getattr(block, "small", False))):
         if kind is Figure:
             shown = [_picture(block, explain) for block in run if isinstance(block, Figure)]
             yield "small_figures" if small else "figures", shown
         elif kind is Finding:
             found = (block for block in run if isinstance(block, Finding))
-            yield "findings", [ShownFinding(finding.level, explain(finding.text)) for finding in found]
+            yield "findings", [ShownFinding(finding.level, explain(finding.text), language) for finding in found]
         else:
             yield from (_single(block, glossary, explain) for block in run)
 
@@ -72,11 +95,18 @@ def _single(block: Block, glossary: Glossary, explain: Explain) -> tuple[str, An
         return "table", _table(block, glossary, explain)
     if isinstance(block, Code):
         return "code", block
+    if isinstance(block, Foreign):
+        with written_in(block.language):
+            return "foreign", ShownForeign(
+                block.language, list(_shown(block.blocks, glossary, escape, glossary.language))
+            )
     if isinstance(block, Links):
         return "links", [(quote(link.path), link.title) for link in block.links]
     if isinstance(block, str):
         return "text", explain(block)
-    raise TypeError(f"A block must be text, Table, Figure, Code, Finding or Links; got {type(block).__name__}.")
+    raise TypeError(
+        f"A block must be text, Table, Figure, Code, Finding, Links or Foreign; got {type(block).__name__}."
+    )
 
 
 def _table(table: Table, glossary: Glossary, explain: Explain) -> ShownTable:

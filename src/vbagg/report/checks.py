@@ -5,13 +5,25 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
 import numpy as np
 
 from vbagg.errors import unknown_name
-from vbagg.report.content import Districts, Figure, Finding, Level, MapLayer, Orientation, Report, Section, Table
+from vbagg.report.content import (
+    Block,
+    Districts,
+    Figure,
+    Finding,
+    Foreign,
+    Level,
+    MapLayer,
+    Orientation,
+    Report,
+    Section,
+    Table,
+)
 
 MOST_PIXELS = 4096 * 4096
 """What browsers on phones can draw."""
@@ -154,6 +166,14 @@ def _check_orientation(orientation: Orientation) -> None:
             raise ValueError(f"Cities must have a longitude and a latitude; got {place} for {name!r}. Drop it.")
 
 
+def _flat(blocks: Sequence[Block]) -> Iterator[Block]:
+    for block in blocks:
+        if isinstance(block, Foreign):
+            yield from _flat(block.blocks)
+        else:
+            yield block
+
+
 def _check_anchor(section: Section, taken: list[str]) -> None:
     if not re.fullmatch(r"[A-Za-z][\w-]*", section.anchor):
         raise ValueError(
@@ -168,7 +188,7 @@ def _check_anchor(section: Section, taken: list[str]) -> None:
 
 
 def _check_blocks(section: Section) -> None:
-    for block in section.blocks:
+    for block in _flat(section.blocks):
         if isinstance(block, Finding) and block.level not in get_args(Level):
             raise unknown_name(f"level of a finding in section {section.title}", block.level, get_args(Level))
         if isinstance(block, Figure) and not block.alt.strip():

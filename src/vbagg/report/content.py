@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from vbagg.language import ENGLISH
 from vbagg.report.area_table import AreaTable
 
 Level = Literal["error", "warning", "advice"]
@@ -53,7 +54,7 @@ class MapLayer:
     description: str = ""
     lower: str | None = None
     upper: str | None = None
-    interval: str = "interval"
+    interval: str = ""
     same_scale_as: str | None = None
     limits: tuple[float, float] | None = None
     digits: int = 3
@@ -128,10 +129,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Code:
-    """Text in a fixed-width face, folded under its title."""
+    """Text in a fixed-width face, folded under its title; that of settings otherwise."""
 
     text: str
-    title: str = "Settings (TOML)"
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,15 @@ class Links:
     links: Sequence[Link]
 
 
-Block = str | Table | Figure | Code | Finding | Links
+@dataclass(frozen=True)
+class Foreign:
+    """Blocks in another language than that of the page, if they are: their words are not explained."""
+
+    blocks: Sequence[Block]
+    language: str = ENGLISH
+
+
+Block = str | Table | Figure | Code | Finding | Links | Foreign
 """A string is a paragraph, its line breaks kept."""
 
 
@@ -252,5 +261,5 @@ class Report:
     citation: str = ""
     made_with: MadeWith | None = None
     compare: str | None = None
-    language: str = "en"
+    language: str = ENGLISH
     names: Sequence[str] = ()

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
+from unicodedata import combining, normalize
 
 from markupsafe import Markup, escape
+
+from vbagg.language import ENGLISH
 
 Explain = Callable[[str], Markup]
 ANCHOR = "words"
@@ -39,6 +42,7 @@ class Glossary:
     """The words of a page, and which of them it has."""
 
     words: Mapping[str, Word]
+    language: str = ENGLISH
     used: set[str] = field(default_factory=set)
 
     @classmethod
@@ -46,7 +50,9 @@ class Glossary:
         """That of a page in this language, on which names may be words that mean something else."""
         own = {name.casefold() for name in names}
         words = words_in(language).values()
-        return cls({word.key: word for word in words if own.isdisjoint(form.casefold() for form in word.said)})
+        return cls(
+            {word.key: word for word in words if own.isdisjoint(form.casefold() for form in word.said)}, language
+        )
 
     def section(self) -> Explain:
         """What makes markup of the texts of a section: each word is a link where it first stands."""
@@ -74,7 +80,7 @@ class Glossary:
     @property
     def shown(self) -> list[Word]:
         """The words that are on the page, in the order of the alphabet."""
-        return sorted((self.words[key] for key in self.used), key=lambda word: word.title.casefold())
+        return sorted((self.words[key] for key in self.used), key=lambda word: plain_letters(word.title))
 
     @property
     def scripted(self) -> list[list[Any]]:
@@ -89,3 +95,8 @@ class Glossary:
     def _pattern(self) -> re.Pattern[str]:
         forms = sorted(self._keys, key=len, reverse=True)
         return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, forms))})(?!\w)", re.IGNORECASE)
+
+
+def plain_letters(text: str) -> str:
+    """Small letters without accents, by which words are in order."""
+    return "".join(letter for letter in normalize("NFD", text) if not combining(letter)).casefold()

@@ -15,13 +15,14 @@ from jinja2 import Environment, PackageLoader, Template
 from markupsafe import Markup
 
 from vbagg.files import written_whole
+from vbagg.language import written_in
 from vbagg.report.blocks import shown_blocks
 from vbagg.report.checks import check
 from vbagg.report.content import Report, Section
 from vbagg.report.glossary import ANCHOR, Glossary
 from vbagg.report.scripts import DataBlock, script_json
 from vbagg.report.table_data import ShownAreas, area_blocks, shown_tables
-from vbagg.report.texts import Texts, texts_in
+from vbagg.report.texts import Texts, scripted, texts_in
 from vbagg.report.viewer import viewer_data
 
 STYLES = ("base.css", "sections.css", "verdict.css", "areas.css", "words.css", "viewer.css", "map.css", "print.css")
@@ -74,6 +75,11 @@ def write_report(path: str | os.PathLike[str], report: Report) -> Path:
 
 def page_html(report: Report) -> str:
     """Text of the page."""
+    with written_in(report.language):
+        return _page_html(report)
+
+
+def _page_html(report: Report) -> str:
     check(report)
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
@@ -110,7 +116,7 @@ def page_html(report: Report) -> str:
 def _data(report: Report, say: Texts, tables: Sequence[ShownAreas], glossary: Glossary) -> Iterator[DataBlock]:
     """All that scripts read."""
     yield DataBlock("vbagg-words", script_json(glossary.scripted), "application/json")
-    yield DataBlock("vbagg-texts", script_json(say.scripted), "application/json")
+    yield DataBlock("vbagg-texts", script_json(scripted(say)), "application/json")
     yield from viewer_data(report) if report.layers else ()
     yield from area_blocks(tables)
 

@@ -1,51 +1,19 @@
-"""What a page says, by the language: templates with named places, one file for each language."""
+"""Texts of a page that its scripts show."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
+from dataclasses import asdict
 from typing import Any
 
-from vbagg import numerals
-from vbagg.errors import unknown_name
+from vbagg.language import LANGUAGES
+from vbagg.texts import Texts, texts_in
 
-LANGUAGES = ("en",)
-SCRIPTED = ("table", "visit")
+__all__ = ["LANGUAGES", "SCRIPTED", "Texts", "scripted", "texts_in"]
+
+SCRIPTED = ("numbers", "table", "viewer", "visit")
 """Sections that the scripts of the page read."""
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Templates by section and name, such as `verdict.question`.
-
-    One with `one` and `other` forms is chosen among by the number `n`, which stands in it as people write it.
-    """
-
-    language: str
-    entries: Mapping[str, Mapping[str, Any]]
-
-    def __call__(self, name: str, /, n: int | None = None, **values: Any) -> str:
-        """A text with its places filled."""
-        section, _, key = name.partition(".")
-        template = self.entries[section][key]
-        if n is not None:
-            values["n"] = numerals.count(n)
-            template = template if isinstance(template, str) else template["one" if n == 1 else "other"]
-        return str(template.format(**values))
-
-    @property
-    def scripted(self) -> dict[str, Any]:
-        """What scripts read."""
-        return {section: self.entries[section] for section in SCRIPTED}
-
-
-@cache
-def texts_in(language: str = "en") -> Texts:
-    """All texts of a language."""
-    if language not in LANGUAGES:
-        raise unknown_name("language", language, LANGUAGES)
-    file = files("vbagg.report").joinpath("assets", "texts", f"{language}.toml")
-    return Texts(language, tomllib.loads(file.read_text(encoding="utf-8")))
+def scripted(say: Texts) -> dict[str, Any]:
+    """What scripts read: texts by section, and how numbers are written."""
+    return {**{section: say.entries[section] for section in SCRIPTED}, "marks": asdict(say.marks)}

@@ -16,6 +16,7 @@ from vbagg.report.content import Districts, MapLayer, Orientation, Report
 from vbagg.report.encoding import Coding, encode, pack_bytes, pack_codes
 from vbagg.report.scales import scales_of
 from vbagg.report.scripts import DataBlock, script_json
+from vbagg.texts import texts_in
 
 COORDINATE_DIGITS = 5
 """Decimals of district coordinates: about a metre."""
@@ -79,9 +80,10 @@ def _palettes(scales: Mapping[str, ColourScale]) -> dict[str, str]:
 
 
 def _describe(layer: MapLayer, coding: Coding, scale: ColourScale | None) -> dict[str, Any]:
-    texts = ("name", "label", "units", "description", "lower", "upper", "interval")
+    texts = ("name", "label", "units", "description", "lower", "upper")
     return {
         **{name: getattr(layer, name) for name in texts},
+        "interval": layer.interval or texts_in()("viewer.its_interval"),
         "gaps": bool(np.isnan(layer.values).any()),
         "coding": asdict(coding),
         "scale": _scale(scale, layer) if scale else None,

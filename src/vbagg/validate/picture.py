@@ -207,14 +207,15 @@ def _ends(values: Floats) -> tuple[float, float]:
 
 def _draw_coverage(axes: Axes, trend: pd.DataFrame, row: _Row, recovery: Recovery | None) -> None:
     """Share inside intervals of the levels shown."""
-    of_use = None if recovery is None or row.observed.all() else recovery.of_use()
+    if row.observed.all() or (recovery is not None and not recovery.has_results):
+        recovery = None
     for level, (colour, mark) in SHOWN.items():
         value, low, high = (100 * trend[f"{name}_{percent(level)}"].to_numpy() for name in ("coverage", "low", "high"))
         axes.axhline(100 * level, color=colour, linewidth=1.2, linestyle="--", zorder=1)
         axes.plot([], [], color=colour, marker=mark, linestyle="--", label=LEGEND[f"level_{percent(level)}"])
         row.points(axes, value, low, high, level)
-        if of_use is not None:
-            held = 100 * of_use.coverage(level)
+        if recovery is not None:
+            held = 100 * recovery.coverage(level)
             axes.scatter(
                 row.at[-1:] / ASIDE**2, [held], s=44, color="black", marker="x", label=LEGEND["if_right"], zorder=4
             )

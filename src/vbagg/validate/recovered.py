@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vbagg import numerals
+from vbagg.texts import texts_in
 from vbagg.validate.bag_scores import LEVELS, percent
 
 if TYPE_CHECKING:
@@ -24,20 +26,6 @@ INSIDE, SCORES = ([f"{name}_{percent(level)}" for level in LEVELS] for name in (
 """Columns: weighted means over a bag's individuals."""
 R2_WITHIN, R2_OF_MEANS = "r2_within", "r2_of_means"
 MEASURES = (R2_WITHIN, R2_OF_MEANS, *INSIDE, *SCORES)
-TEXTS = {
-    "recovers": (
-        "If the model is right, its map recovers {share} of what one rate for each of the {bags} leaves unexplained of"
-        " the rates inside them (standard error {error})."
-    ),
-    "recovers_nothing": (
-        "Even if the model is right, its map is no nearer to the rates inside {bags} than one rate for each of them"
-        " (it recovers {share}, standard error {error})."
-    ),
-    "held": "{level} intervals of {individuals} hold {held} of the true rates.",
-    "basis": "That is what {refits} refits to outputs show that were simulated from the fitted model.",
-    "failed": "{number} of {refits} refits failed: {reason}",
-}
-"""Sentences for readers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,21 +173,22 @@ class Recovery:
 
     def sentences(self, bags: str = "bags", individuals: str = "individuals", level: float = 0.9) -> list[str]:
         """The outcome in plain words, and what it rests on."""
-        made, failed = len(self.refits) - len(self.failures), self.failures
+        say, made, failed = texts_in(), len(self.refits) - len(self.failures), self.failures
+        bags, individuals = say.noun(bags), say.noun(individuals)
         told = []
         if made:
             share, error = self.summary().loc[R2_WITHIN, ["mean", "std_error"]]
-            recovers = "recovers" if share > 0 else "recovers_nothing"
-            of_share = {"share": f"{share:.0%}", "error": "unknown" if np.isnan(error) else f"{error:.1%}"}
-            held = {"level": f"{level:.0%}", "held": f"{self.coverage(level):.0%}"}
+            kind = "recovers" if share > 0 else "recovers_nothing"
+            known = say("recovery.unknown") if np.isnan(error) else numerals.percent(error, 1)
+            held = {"level": numerals.level(level), "held": numerals.percent(self.coverage(level))}
             told = [
-                TEXTS[recovers].format(bags=bags, **of_share),
-                TEXTS["held"].format(individuals=individuals, **held),
-                TEXTS["basis"].format(refits=made),
+                say(f"recovery.{kind}", bags=bags, share=numerals.percent(share), error=known),
+                say("recovery.held", individuals=individuals, **held),
+                say("recovery.basis", n=made),
             ]
         if failed:
             reason = next(iter(failed.values()))
-            told.append(TEXTS["failed"].format(number=len(failed), refits=len(self.refits), reason=reason))
+            told.append(say("recovery.failed", number=len(failed), refits=len(self.refits), reason=reason))
         return [*told, *self.notes]
 
     def to_json(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from vbagg import numerals
+from vbagg.language import ENGLISH, written_in
+from vbagg.texts import Texts, texts_in
 from vbagg.validate.bag_scores import percent
 
 if TYPE_CHECKING:
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from vbagg.validate.result import Validation
     from vbagg.validate.scales import Nested
 
+Values = Mapping[str, str | int | float]
+"""Of a sentence."""
 Word = Literal["yes", "with care", "no"]
 WORDS: tuple[Word, ...] = ("yes", "with care", "no")
 FEWEST_BAGS = 20
@@ -30,46 +35,26 @@ TOLERATED = 0.10
 """How far coverage may be below its level."""
 FAR_OFF = 0.4
 """And from where intervals mean nothing."""
-
-
-SENTENCES = {
-    "untested": "Whether differences inside {bags} are told rightly was not tested{why}.",
-    "few": "{n} {bags} with totals are too few to tell whether differences inside them are told rightly.",
-    "told": (
-        "Given only the totals of {unions} groups of neighbouring {bags}, the model told which {bags} inside these have"
-        " the higher rates: it explained {skill} of their differences."
-    ),
-    "perhaps": (
-        "Given only the totals of {unions} groups of neighbouring {bags}, the model told differences inside these"
-        " better than chance, but not clearly: it explained {skill} of them."
-    ),
-    "not_told": (
-        "Given only the totals of {unions} groups of neighbouring {bags}, the model told differences inside these no"
-        " better than chance."
-    ),
-    "little": (
-        "Inside {bags} the map is expected to explain next to nothing of the differences between places ({skill}, {low}"
-        " to {high}): one rate for each is as good."
-    ),
-    "much": "Inside {bags} the map is expected to explain {skill} of the differences between places ({low} to {high}).",
-    "unseen": "Intervals are too narrow: those of {level} held {unseen} of the totals of {bags} that were left out.",
-    "narrow": "Intervals are too narrow: those of {level} are expected to hold the rates of {held} of places.",
-    "right": "Intervals are about as wide as they should be: those of {level} are expected to hold {held} of places.",
-}
-"""What reasons say, by name."""
+WRITTEN = re.compile(r"\d[\d,]*|\d+(\.\d+)?%")
+"""Counts and shares as texts."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A sentence by its name with its numbers apart, so that it can be said in other languages."""
+    """A sentence by its name with its numbers apart, so that it can be said in other languages.
+
+    It is written in that of the moment, which is English unless `written_in` says otherwise.
+    """
 
     name: str
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
+    """Whole numbers are counts, others shares; `bags` says what bags are, in the plural."""
     speaks: Word = "yes"
     """The best word that it allows."""
 
     def __str__(self) -> str:
-        return SENTENCES[self.name].format(**self.values)
+        say = texts_in()
+        return say(f"reasons.{self.name}", **{name: _written(say, value) for name, value in self.values.items()})
 
 
 @dataclass(frozen=True)
@@ -96,17 +81,20 @@ class Verdict:
         return f"<p>Verdict: <strong>{self.word}</strong></p><ul>{reasons}</ul>"
 
     def document(self) -> dict[str, Any]:
-        """As it is stored."""
+        """As it is stored, in English."""
         said = [
             {"name": reason.name, "values": dict(reason.values), "speaks": reason.speaks} for reason in self.because
         ]
-        return {"word": self.word, "reasons": list(self.reasons), "said": said}
+        with written_in(ENGLISH):
+            return {"word": self.word, "reasons": list(self.reasons), "said": said}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Verdict:
         """What `document` gave."""
         because = tuple(Reason(one["name"], one["values"], one["speaks"]) for one in document["said"])
-        if document["word"] not in WORDS or tuple(document["reasons"]) != tuple(map(str, because)):
+        with written_in(ENGLISH):
+            reasons = tuple(map(str, because))
+        if document["word"] not in WORDS or tuple(document["reasons"]) != reasons:
             raise ValueError("a verdict must have a word and the reasons that were stored with it")
         return cls(document["word"], because)
 
@@ -119,7 +107,7 @@ def judge(
 ) -> Verdict:
     """Put together what validations and refits found; `bags` says what bags are, in the plural."""
     n = nested.claims.n_bags if nested is not None else validation.n_bags if validation is not None else None
-    few = [] if n is None or n >= FEWEST_BAGS else [Reason("few", {"n": f"{n:,}", "bags": bags}, "no")]
+    few = [] if n is None or n >= FEWEST_BAGS else [Reason("few", {"n": n, "bags": bags}, "no")]
     if nested is None or not nested.sums or not len(nested.claims.table):
         failures = [] if nested is None else nested.failures
         why = f" ({failures[0]['reason'].rstrip('.')})" if failures else ""
@@ -137,7 +125,7 @@ def _inside_unions(nested: Nested, bags: str) -> Reason:
     """What tests at scales that can be seen say."""
     scales = nested.scales()
     best = scales.loc[scales["unions"].idxmax()]
-    values = {"bags": bags, "skill": _percent(max(best["skill"], 0.0)), "unions": f"{best['unions']:,}"}
+    values: Values = {"bags": bags, "skill": _share(max(best["skill"], 0.0)), "unions": int(best["unions"])}
     p = nested.p_value()
     if p < CLEAR:
         return Reason("told", values, "yes")
@@ -148,7 +136,7 @@ def _inside_bags(nested: Nested, bags: str) -> Reason:
     """What is expected of cells."""
     skill = nested.cells().skill
     ends = {"skill": skill.value, "low": skill.low, "high": skill.high}
-    values = {"bags": bags, **{name: _percent(max(value, 0.0)) for name, value in ends.items()}}
+    values: Values = {"bags": bags, **{name: _share(max(value, 0.0)) for name, value in ends.items()}}
     if skill.value < LEAST:
         return Reason("little", values, "no")
     return Reason("much", values, "yes" if skill.value >= USEFUL and skill.low > 0 else "with care")
@@ -157,9 +145,9 @@ def _inside_bags(nested: Nested, bags: str) -> Reason:
 def _intervals(nested: Nested, validation: Validation | None, recovery: Recovery | None, bags: str) -> Reason:
     """Whether the uncertainty can be trusted, of what can be seen and beyond."""
     expected, seen = nested.cells(recovery).coverage[JUDGED], _of_unseen_bags(validation)
-    values = {"bags": bags, "level": _percent(JUDGED), "held": _percent(expected.value)}
+    values: Values = {"bags": bags, "level": JUDGED, "held": _share(expected.value)}
     if seen is not None and seen < min(expected.value, JUDGED - TOLERATED):
-        return Reason("unseen", {**values, "unseen": _percent(seen)}, _allowed(seen))
+        return Reason("unseen", {**values, "unseen": _share(seen)}, _allowed(seen))
     return Reason("narrow" if expected.value < JUDGED - TOLERATED else "right", values, _allowed(expected.value))
 
 
@@ -178,6 +166,21 @@ def _of_unseen_bags(validation: Validation | None) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _percent(share: float) -> str:
-    """Without decimals, which these numbers do not have."""
-    return numerals.share(round(share, 2))
+def _share(value: float) -> float:
+    """Without digits that these numbers do not have."""
+    return round(float(value), 2)
+
+
+def _written(say: Texts, value: str | float) -> str:
+    value = _number(value)
+    if isinstance(value, str):
+        return say.noun(value)
+    return numerals.count(value) if isinstance(value, int) else numerals.share(value)
+
+
+def _number(value: str | float) -> str | int | float:
+    """A value; earlier versions kept numbers as English texts."""
+    if not isinstance(value, str) or not WRITTEN.fullmatch(value):
+        return value
+    digits = value.replace(",", "")
+    return float(digits.removesuffix("%")) / 100 if digits.endswith("%") else int(digits)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vbagg import numerals
+from vbagg.texts import Texts, texts_in
 from vbagg.wording import sentence
 
 if TYPE_CHECKING:
@@ -17,114 +19,126 @@ if TYPE_CHECKING:
 SIGNIFICANT = 0.05
 TOO_FEW, FEW = 10, 30
 JUDGED = (0.95, 0.5)
+JUDGEMENTS = {"too narrow": "too_narrow", "too wide": "too_wide"}
+"""Texts for intervals that do not hold what they should."""
 
 
 def in_words(validation: Validation, bags: str, outputs: str | None, unit: str) -> str:
-    """Sentences about comparisons, intervals and what is missing."""
-    outputs = outputs or validation.outputs
-    sentences = [_opening(validation, bags), *_failed(validation, bags)]
+    """Sentences about comparisons, intervals and what is missing, in the language that is written."""
+    say = texts_in()
+    bags, outputs = say.noun(bags), say.noun(outputs or validation.outputs)
+    return " ".join(_sentences(say, validation, bags, outputs, unit))
+
+
+def _sentences(say: Texts, validation: Validation, bags: str, outputs: str, unit: str) -> Iterator[str]:
+    yield say("outcome.opening", n=validation.n_bags, bags=bags, folds=len(validation.folds))
+    yield from _failed(say, validation, bags)
     n = int(validation.scores()["bags"].iloc[0])
     if n:
-        sentences += _few(n, bags)
-        sentences += [_compared(row, name, bags, unit) for name, row in _comparison(validation)]
-        sentences += _intervals(validation.coverage(), validation.models[0], n, bags, outputs)
-        sentences += _correlated(validation)
-    return " ".join(sentences)
+        yield from _few(say, n, bags)
+        yield from (_compared(say, row, name, bags, unit) for name, row in _comparison(validation))
+        yield from _intervals(say, validation.coverage(), validation.models[0], n, bags, outputs)
+        yield from _correlated(say, validation)
 
 
-def _opening(validation: Validation, bags: str) -> str:
-    return f"Each of {validation.n_bags} {bags} was predicted without its data, in {len(validation.folds)} folds."
-
-
-def _failed(validation: Validation, bags: str) -> list[str]:
-    sentences = []
+def _failed(say: Texts, validation: Validation, bags: str) -> Iterator[str]:
     for name in validation.models:
         failures = [failure for failure in validation.failures if failure["model"] == name]
         if not failures:
             continue
-        who = "The model" if name == validation.models[0] else sentence(_described(name, bags))
-        missing, first = sum(failure["bags"] for failure in failures), failures[0]["reason"].rstrip(".")
-        where = f"{len(failures)} of {len(validation.folds)} folds" if missing < validation.n_bags else "any fold"
-        sentences.append(f"{who} could not be fitted in {where} ({first}): {missing} {bags} have no prediction by it.")
-    return sentences
+        who = say("outcome.model") if name == validation.models[0] else _described(say, name, bags)
+        missing, reason = sum(failure["bags"] for failure in failures), failures[0]["reason"].rstrip(".")
+        where = say("outcome.some_folds", failed=len(failures), folds=len(validation.folds))
+        where = where if missing < validation.n_bags else say("outcome.any_fold")
+        yield sentence(
+            say("outcome.failed", who=who, where=where, reason=reason, missing=numerals.count(missing), bags=bags)
+        )
 
 
-def _few(n: int, bags: str) -> list[str]:
+def _few(say: Texts, n: int, bags: str) -> list[str]:
     if n < TOO_FEW:
-        return [f"{n} {bags} are too few to tell whether a model is good: the figures are hints at most."]
-    return [f"With only {n} {bags} the figures are rough."] if n < FEW else []
+        return [say("outcome.too_few", n=n, bags=bags)]
+    return [say("outcome.few", n=n, bags=bags)] if n < FEW else []
 
 
 def _comparison(validation: Validation) -> list[tuple[str, dict[str, Any]]]:
     """Rows by baseline: CRPS, or the error of the median against baselines (or from a model) without a law."""
     rows: dict[str, dict[str, Any]] = {}
-    for score, title in (("absolute_error", "mean error"), ("crps", "CRPS")):
+    for score in ("absolute_error", "crps"):
         for name, row in validation.compare(score).iterrows():
-            rows[str(name)] = {**row.to_dict(), "title": title}
+            rows[str(name)] = {**row.to_dict(), "title": score}
     return [(name, rows[name]) for name in validation.models if name in rows]
 
 
-def _compared(row: dict[str, Any], name: str, bags: str, unit: str) -> str:
-    other, pairs, better = _described(name, bags), int(row["pairs"]), int(row["better"])
-    own, its, p = row["score"], row["other_score"], row["p_better"]
-    scores = f"{row['title']} {numerals.rate(own)} against {numerals.rate(its)}{' ' + unit if unit else ''}"
-    figures = f"{scores}, better in {better} of {pairs} {bags}{_p_value(p)}"
-    against = f"{scores}, better in {better} of {pairs} {bags}{_p_value(row['p_worse'], ' that it is worse')}"
+def _compared(say: Texts, row: dict[str, Any], name: str, bags: str, unit: str) -> str:
+    own, its, better, worse = row["score"], row["other_score"], row["p_better"], row["p_worse"]
+    kind = _outcome(own, its, better, worse, int(row["pairs"]))
+    is_worse = kind in ("worse", "not_better_in_most")
+    figures = say(
+        "outcome.figures",
+        title=say(f"outcome.{row['title']}"),
+        own=numerals.rate(own),
+        other=numerals.rate(its),
+        unit=f" {unit}" if unit else "",
+        better=numerals.count(int(row["better"])),
+        pairs=numerals.count(int(row["pairs"])),
+        bags=bags,
+    ) + (_p_value(say, "p_worse", worse) if is_worse else _p_value(say, "p_better", better))
+    return say(f"outcome.{kind}", bags=bags, other=_described(say, name, bags), figures=figures)
+
+
+def _outcome(own: float, its: float, p_better: float, p_worse: float, pairs: int) -> str:
+    """Name of the text that says how two models compare: mean scores, and how clear it is that one is better."""
     if pairs < TOO_FEW:
-        return f"Whether the model predicts unseen {bags} better than {other} cannot be told ({figures})."
-    if p < SIGNIFICANT and own < its:
-        return f"The model predicts unseen {bags} better than {other} ({figures})."
-    if row["p_worse"] < SIGNIFICANT and own > its:
-        return f"The model predicts unseen {bags} worse than {other} ({against})."
-    if p < SIGNIFICANT:
-        return f"The model is NOT better than {other} on average, though in most {bags}: a few are far off ({figures})."
-    if row["p_worse"] < SIGNIFICANT:
-        return f"The model is NOT better than {other} in most {bags}, though on average ({against})."
-    if own < its:
-        return f"The model is NOT clearly better than {other}: the difference may be chance ({figures})."
-    return f"The model is NOT better than {other} ({figures})."
+        return "untold"
+    if p_better < SIGNIFICANT:
+        return "better" if own < its else "not_better_on_average"
+    if p_worse < SIGNIFICANT:
+        return "worse" if own > its else "not_better_in_most"
+    return "not_clearly_better" if own < its else "not_better"
 
 
-def _intervals(coverage: pd.DataFrame, model: str, n: int, bags: str, outputs: str) -> list[str]:
+def _intervals(say: Texts, coverage: pd.DataFrame, model: str, n: int, bags: str, outputs: str) -> Iterator[str]:
     own = coverage[coverage["model"] == model]
     if not len(own):
-        return ["It gives no intervals."]
+        yield say("outcome.no_intervals")
+        return
     judged = {level: own[own["level"] == level].iloc[0] for level in JUDGED}
     held = [
-        f"its {numerals.level(level)} intervals held {numerals.share(row['coverage'])} of the {outputs} of"
-        f" unseen {bags}"
-        f" (chance allows {numerals.span(row['low'], row['high'], numerals.share)})"
+        say(
+            "outcome.held",
+            level=numerals.level(level),
+            share=numerals.share(row["coverage"]),
+            outputs=outputs,
+            bags=bags,
+            chance=numerals.span(row["low"], row["high"], numerals.share),
+        )
         for level, row in judged.items()
     ]
-    sentences = [sentence(" and ".join(held)) + "."]
+    yield sentence(say.listed(held)) + "."
     if n < TOO_FEW:
-        return sentences
-    by_judgement = {
-        what: [numerals.level(level) for level, row in judged.items() if row["judgement"] == what]
-        for what in ("too narrow", "too wide")
+        return
+    off = {
+        text: [level for level, row in judged.items() if row["judgement"] == what] for what, text in JUDGEMENTS.items()
     }
-    for what, advice in (
-        ("too narrow", "the uncertainty is larger than they say"),
-        ("too wide", "the uncertainty is smaller than they say"),
-    ):
-        if by_judgement[what]:
-            which = " and ".join(by_judgement[what])
-            sentences.append(f"The {which} intervals are {what}, beyond chance: {advice}.")
-    if not any(by_judgement.values()):
-        sentences.append(f"That is what such intervals should hold, as far as {n} {bags} can show.")
-    sentences.append(f"This says nothing of intervals of rates inside {bags}, where nothing was counted.")
-    return sentences
+    for text, levels in off.items():
+        if levels:
+            yield say(f"outcome.{text}", levels=say.listed([numerals.level(level) for level in levels]))
+    if not any(off.values()):
+        yield say("outcome.as_expected", n=n, bags=bags)
+    yield say("outcome.nothing_inside", bags=bags)
 
 
-def _correlated(validation: Validation) -> list[str]:
+def _correlated(say: Texts, validation: Validation) -> list[str]:
     value = float(validation.scores()["correlation"].iloc[0])
-    return [] if np.isnan(value) else [f"Predicted and observed rates correlate at {numerals.correlation(value)}."]
+    return [] if np.isnan(value) else [say("outcome.correlation", value=numerals.correlation(value))]
 
 
-def _described(name: str, bags: str) -> str:
-    known = {"constant": "one constant rate", "glm": f"a regression on averages over {bags}"}
-    return known.get(name, f"{name!r}")
+def _described(say: Texts, name: str, bags: str) -> str:
+    if name in ("constant", "glm"):
+        return say(f"outcome.{name}", bags=bags)
+    return say("outcome.named", name=say.noun(name))
 
 
-def _p_value(p: float, of: str = "") -> str:
-    return "" if np.isnan(p) else f", p {numerals.probability(p)}{of}"
+def _p_value(say: Texts, text: str, p: float) -> str:
+    return "" if np.isnan(p) else say(f"outcome.{text}", p=numerals.probability(p))

@@ -159,9 +159,9 @@ def _named(words: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any
 
 
 def _by_section(words: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Options by their section: those of the new ground, and those of maps."""
+    """Options by their section: those of the new ground, those of maps, and the language of the report."""
     given: dict[str, dict[str, Any]] = {}
-    kinds = {"ground": Ground.model_fields, "maps": Maps.model_fields}
+    kinds = {"ground": [*Ground.model_fields], "maps": [*Maps.model_fields], "report": ["language"]}
     for word, value in words.items():
         section = next((name for name, fields in kinds.items() if word in fields), None)
         if section is None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vbagg.effects import FALSE_ALARMS
-from vbagg.geo.files import plural, some
+from vbagg.geo.files import some
 from vbagg.likelihoods import get_likelihood
 from vbagg.links import get_link
 from vbagg.numerals import count, level, ratio, share, span, with_span
 from vbagg.report import Table
+from vbagg.texts import Texts, texts_in
 from vbagg.workflow.results import written_by
 
 if TYPE_CHECKING:
@@ -82,39 +83,31 @@ class OddTotals:
 
     def sentence(self) -> str:
         """How many stand out, and which: for a log."""
-        asked, odd = self.asked, self.odd
+        say, asked, odd = texts_in(), self.asked, self.odd
         if asked.empty:
-            return f"{self.response}: nothing is said of odd totals"
+            return say("odd.nothing", response=self.response)
         if odd.empty:
-            return f"{self.response}: none of {plural(len(asked), 'total')} stands out from what the other polygons say"
+            return say("odd.none_of", n=len(asked), response=self.response)
         names = some([str(name) for name in odd[self.id]])
-        verb = "stands" if len(odd) == 1 else "stand"
-        return f"{self.response}: {len(odd)} of {plural(len(asked), 'total')} {verb} out: {names}"
+        return say("odd.some_of", n=len(odd), response=self.response, all=say("odd.totals", n=len(asked)), names=names)
 
     def explained(self) -> str:
         """What stands out, in words."""
-        asked, odd = self.asked, self.odd
-        how = (
-            "Each total is compared with what covariates and all other polygons lead to expect, its own total left out."
-            " Far-off totals may be faults of reporting, a wrong number of people, cases treated elsewhere, or an"
-            " outbreak: look at them before at the map."
-        )
-        chance = f"Of those that stand out, up to about {share(FALSE_ALARMS)} are expected to do so by chance alone."
+        say, odd, all_ = texts_in(), self.odd, texts_in()("odd.totals", n=len(self.asked))
         if odd.empty:
-            return f"None of {plural(len(asked), 'total')} stands out. {how} The furthest out are below."
-        number = "One" if len(odd) == 1 else count(len(odd))
-        return f"{number} of {plural(len(asked), 'total')} {'stands' if len(odd) == 1 else 'stand'} out. {how} {chance}"
+            return " ".join([say("odd.none", all=all_), say("odd.how"), say("odd.furthest")])
+        chance = say("odd.by_chance", share=share(FALSE_ALARMS))
+        return " ".join([say("odd.stand_out", n=len(odd), all=all_), say("odd.how"), chance])
 
     def shown(self) -> Table:
         """Those that stand out, or the furthest."""
-        odd = self.odd
+        say, odd = texts_in(), self.odd
         rows = self.asked.head(FURTHEST) if odd.empty else odd.head(MOST_ROWS)
-        more = f" The first {MOST_ROWS} of {count(len(odd))}." if len(odd) > MOST_ROWS else ""
+        more = " " + say("odd.first", n=MOST_ROWS, all=len(odd)) if len(odd) > MOST_ROWS else ""
         return Table(
-            ["polygon", "official", "expected from the others", "official over expected", "chance"],
+            [say(f"odd.{name}") for name in ("polygon", "official", "expected", "ratio", "chance")],
             [self._row(row) for row in rows.to_dict("records")],
-            f"Median and {level(self.level)} interval of a count expected from the other polygons. Chance: how often"
-            f" a total is at least so far off on its side, doubled.{more}",
+            say("odd.caption", level=level(self.level)) + more,
         )
 
     def _row(self, row: dict[str, Any]) -> list[str | float | None]:
@@ -128,32 +121,29 @@ class OddTotals:
     def fitted_beside_official(self, may_match: bool, matched: bool) -> str:
         """How fitted totals differ from official ones, and why; `may_match` if counts can be rescaled to them."""
         known = self.table[self.table["observed"].notna() & self.table["fitted"].notna()]
-        if known.empty:
-            return ""
-        official, fitted = known["observed"], known["fitted"]
+        return "" if known.empty else " ".join(self._fitted(known, may_match, matched))
+
+    def _fitted(self, known: pd.DataFrame, may_match: bool, matched: bool) -> Iterator[str]:
+        say, official, fitted = texts_in(), known["observed"], known["fitted"]
+        sums = {"official": count(official.sum()), "fitted": count(fitted.sum())}
+        yield say("odd.sums", apart=_apart(say, fitted.sum(), official.sum()), **sums)
+        yield say("odd.why")
         apart = np.abs(fitted - official) > APART * np.abs(official)
-        text = (
-            f"Official totals add up to {count(official.sum())}, fitted ones to {count(fitted.sum())}"
-            f" ({_apart(fitted.sum(), official.sum())}). "
-        )
-        text += (
-            "A fitted total is what is to be expected of a polygon, not what was counted: counts scatter about what is"
-            " expected, so that part of what is unusual about a polygon is taken for chance, the more the smaller its"
-            " count. "
-        )
         if not apart.any():
-            return text + f"Here all of them are within {share(APART)} of the official ones."
+            yield say("odd.all_near", share=share(APART))
+            return
         furthest = known.loc[(np.abs(fitted - official) / np.maximum(np.abs(official), 0.5)).idxmax()]
-        text += (
-            f"{plural(int(apart.sum()), 'fitted total')} of {count(len(known))} {'is' if apart.sum() == 1 else 'are'}"
-            f" more than {share(APART)} off, the furthest {furthest[self.id]} (official"
-            f" {count(furthest['observed'])}, fitted {count(furthest['fitted'])})."
+        yield say(
+            "odd.off",
+            n=int(apart.sum()),
+            all=len(known),
+            share=share(APART),
+            name=str(furthest[self.id]),
+            official=count(furthest["observed"]),
+            fitted=count(furthest["fitted"]),
         )
-        if not may_match:
-            return text
-        if matched:
-            return f"{text} Cells of the map of matched counts add up to the official totals."
-        return f"{text} For a map of counts that add up to the official totals, add {OPTION} to the command."
+        if may_match:
+            yield say("odd.matched") if matched else say("odd.may_match", option=OPTION)
 
     def blocks(self, may_match: bool, matched: bool) -> Iterator[str | Table]:
         """For a section of the report; none where the model says nothing."""
@@ -170,8 +160,10 @@ def percentage(chance: float) -> str:
     return share(max(chance, TINY))
 
 
-def _apart(value: float, reference: float) -> str:
+def _apart(say: Texts, value: float, reference: float) -> str:
     if reference == 0:
-        return "of 0"
+        return say("odd.of_nothing")
     more = value / reference - 1
-    return "the same" if abs(more) < 5e-4 else f"{share(abs(more))} {'more' if more > 0 else 'less'}"
+    if abs(more) < 5e-4:
+        return say("odd.same")
+    return say("odd.more" if more > 0 else "odd.less", share=share(abs(more)))

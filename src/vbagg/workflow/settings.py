@@ -15,10 +15,12 @@ from pydantic.fields import FieldInfo
 
 from vbagg.errors import did_you_mean
 from vbagg.files import written_whole
+from vbagg.language import ENGLISH, LANGUAGES
 from vbagg.likelihoods import REGISTERED
 
 Likelihood = Literal[tuple(REGISTERED)]  # type: ignore[valid-type]
 PointLikelihood = Literal[("same", *REGISTERED)]  # type: ignore[valid-type]
+Language = Literal[tuple(LANGUAGES)]  # type: ignore[valid-type]
 LEARNT = "learnt"
 """In the place of a number that is learnt."""
 FILES = "files"
@@ -268,6 +270,9 @@ class Page(Section):
     )
     period: str | None = Field(default=None, description="When cases were counted, such as 2013, for the report.")
     source: str | None = Field(default=None, description="Who counted them, for the report.")
+    language: Language = Field(  # type: ignore[valid-type]
+        default=ENGLISH, description="Language of the report."
+    )
     pdf: bool = Field(default=False, description="Also write the report as PDF, by Chromium or Chrome.")
 
 

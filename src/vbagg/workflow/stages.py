@@ -253,8 +253,9 @@ def _map(run: Run, folder: Path) -> None:
 def _map_without_points(run: Run, prepared: Prepared, response: str, own: Path) -> None:
     """Maps of the model without points, and how those with points differ from them."""
     from vbagg.geo.maps import write_maps
-    from vbagg.geo.ratio import write_ratio
+    from vbagg.geo.ratio import RATIO, write_ratio
     from vbagg.geo.units import usual_per
+    from vbagg.texts import texts_in
 
     options, what = run.settings.maps, f"{response}: maps without points"
     run.tell(what)
@@ -268,7 +269,7 @@ def _map_without_points(run: Run, prepared: Prepared, response: str, own: Path) 
         progress=shares_of_maps(run, what),
         client=run.client,
     )
-    change = write_ratio(own, own / WITHOUT_POINTS, prepared.exposure, "rate with survey points, over that without")
+    change = write_ratio(own, own / WITHOUT_POINTS, prepared.exposure, texts_in()(f"maps.{RATIO}"))
     (own / CHANGE).write_text(json.dumps(change.document(), indent=1), encoding="utf-8")
 
 

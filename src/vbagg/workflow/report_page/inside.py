@@ -17,7 +17,7 @@ from vbagg.validate.scales import NAMED
 
 if TYPE_CHECKING:
     from vbagg.report.content import TableText
-    from vbagg.report.texts import Texts
+    from vbagg.texts import Texts
     from vbagg.validate import Nested, Recovery, Validation
 
 LEVEL = 0.9
@@ -50,8 +50,8 @@ def inside_section(say: Texts, validation: Validation) -> Section:
     blocks: list[Any] = []
     if validation.nested is not None and validation.nested.sums:
         blocks += [_scales(say, validation), *validation.nested.notes]
-    recovery = None if validation.recovery is None else validation.recovery.of_use()
-    if recovery is not None:
+    recovery = validation.recovery
+    if recovery is not None and recovery.has_results:
         blocks += [_measures(say, recovery), *recovery.notes]
     return Section(say("inside.title"), "inside", blocks)
 
@@ -70,7 +70,7 @@ def _of_groups(say: Texts, nested: Nested | None) -> Iterator[str]:
 def _of_refits(say: Texts, recovery: Recovery | None) -> Iterator[str]:
     if recovery is None:
         return
-    if recovery.of_use() is not None:
+    if recovery.has_results:
         value, error = recovery.summary().loc[R2_WITHIN, ["mean", "std_error"]]
         give = "" if np.isnan(error) else say("inside.give_or_take", error=_share(error))
         told = say("inside.recovers" if value > 0 else "inside.recovers_nothing", share=_share(value), give=give)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from vbagg.report import Judgement
 from vbagg.report.content import Word
-from vbagg.report.texts import Texts
+from vbagg.texts import Texts
 from vbagg.workflow.report_page.layers import OBSERVED, RATE
 
 if TYPE_CHECKING:

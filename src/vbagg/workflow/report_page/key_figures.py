@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from vbagg.workflow.report_page.subject import Subject
 
-NOUNS = {"population": "People", "area": "Square kilometres", "expected": "Expected"}
-"""What polygons have, at the start of a line."""
-
 
 @dataclass(frozen=True, eq=False)
 class Sums:

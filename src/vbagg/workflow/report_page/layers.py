@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vbagg.colours import rate_scale
 from vbagg.geo import display, plots
-from vbagg.geo.contents import INFORMATION
+from vbagg.geo.map_words import words_of
 from vbagg.geo.observed_totals import MISSING, SUPPRESSED, states_in
 from vbagg.report import MapLayer
 from vbagg.workflow import pictures
@@ -35,21 +35,19 @@ def _layers(subject: Subject) -> Iterator[MapLayer]:
             continue
         values, tags = read_map(path, subject.frame)
         label, look = pictures.layer_look(path.stem, values)
-        about = tags.get("title", "")
-        if path.stem == INFORMATION:
-            label, about = subject.say("layers.information"), subject.say("layers.information_about")
-        yield MapLayer(path.stem, label, tags.get("units", ""), values, description=about, **look)
+        title, units = words_of(tags, subject.units)
+        yield MapLayer(path.stem, label, units, values, description=title, **look)
 
 
 def _mean(subject: Subject) -> MapLayer:
     level = subject.run.settings.maps.level
     ends = [f"rate_q{q:.6g}" for q in ((1 - level) / 2, (1 + level) / 2)]
-    mean, tags = read_map(subject.maps / f"{RATE}.tif", subject.frame)
+    mean, _ = read_map(subject.maps / f"{RATE}.tif", subject.frame)
     scale = rate_scale(mean, subject.table["observed_rate"].to_numpy(dtype=float))
     return MapLayer(
         RATE,
         subject.say("layers.rate"),
-        tags["units"],
+        subject.units.rate,
         mean,
         log=scale.log,
         limits=scale.limits,

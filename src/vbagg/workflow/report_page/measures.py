@@ -17,7 +17,7 @@ from vbagg.workflow.odd_totals import percentage
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vbagg.report.texts import Texts
+    from vbagg.texts import Texts
     from vbagg.workflow.report_page.subject import Subject
 
 Row = Mapping[str, Any]

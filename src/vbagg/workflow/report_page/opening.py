@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from vbagg.report import MapLayer
-    from vbagg.report.texts import Texts
+    from vbagg.texts import Texts
     from vbagg.workflow.report_page.subject import Subject
 
 NAMED = 3
@@ -40,7 +40,7 @@ def _sentences(subject: Subject, sums: Sums, layers: list[MapLayer]) -> Iterator
     yield _counted(subject, sums)
     if any(sums.counts.values()):
         names = {state: subject.say(f"opening.{state}", n=count) for state, count in sums.counts.items() if count}
-        yield subject.say("opening.gaps", which=listed(subject.say, list(names.values())))
+        yield subject.say("opening.gaps", which=subject.say.listed(list(names.values())))
     yield from _highest(subject)
     yield from _burden(subject)
     yield from _sureness(subject, layers)
@@ -90,7 +90,7 @@ def _highest(subject: Subject) -> Iterator[str]:
         for at, (name, rate) in enumerate(zip(_names(subject, top), map(numerals.rate, top["rate"]), strict=True))
     ]
     kind = "risk" if subject.units.is_relative else "rate"
-    yield subject.say(f"opening.highest_{kind}", names=listed(subject.say, [first, *others]))
+    yield subject.say(f"opening.highest_{kind}", names=subject.say.listed([first, *others]))
 
 
 def _burden(subject: Subject) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _burden(subject: Subject) -> Iterator[str]:
     top = totals.nlargest(NAMED)
     names = _names(subject, table.loc[top.index])
     part = numerals.share(float(top.sum() / totals.sum()))
-    yield subject.say("opening.burden", response=subject.response, names=listed(subject.say, names), share=part)
+    yield subject.say("opening.burden", response=subject.response, names=subject.say.listed(names), share=part)
 
 
 def _names(subject: Subject, rows: pd.DataFrame) -> list[str]:
@@ -138,9 +138,3 @@ def typical_factor(
     order = np.argsort(factor)
     below = np.cumsum(weight[use][order])
     return float(factor[order][np.searchsorted(below, below[-1] / 2)])
-
-
-def listed(say: Texts, parts: list[str]) -> str:
-    """A, B and C."""
-    *others, last = parts
-    return say("numbers.list", others=", ".join(others), last=last) if others else last

@@ -8,7 +8,7 @@ from vbagg.geo import plots
 from vbagg.geo.display import Frame
 from vbagg.geo.surroundings import around, lies_on_land
 from vbagg.report import Orientation
-from vbagg.report.texts import texts_in
+from vbagg.texts import texts_in
 from vbagg.workflow.run import Run
 
 COARSE = 64

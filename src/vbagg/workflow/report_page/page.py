@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import vbagg
 from vbagg.geo import display
+from vbagg.language import written_in
 from vbagg.report import Districts, MadeWith, MapLayer, Report, write_report
 from vbagg.report.scales import scales_of
 from vbagg.workflow import pictures
@@ -39,16 +40,21 @@ def write_pages(run: Run, folder: Path, findings: Findings | None) -> None:
     """Write the plots and one page per response, with what the check found of its inputs."""
     prepared = run.prepared()
     for response in prepared.responses:
-        subject = Subject(run, prepared, response, folder, findings)
-        run.tell(f"{response}: plots")
-        layers = map_layers(subject)
-        drawn = pictures.draw_all(run, prepared, response, subject.maps, subject.table, folder, scales_of(layers))
-        run.tell(f"{response}: page")
-        name = "report.html" if len(prepared.responses) == 1 else f"report_{run.file_name(response)}.html"
-        page = write_report(folder / name, report_of(subject, layers, drawn))
+        with written_in(run.settings.report.language):
+            page = _write_page(Subject(run, prepared, response, folder, findings))
         if run.settings.report.pdf:
             run.tell(f"{response}: PDF")
             write_pdf(find_browser(), page, page.with_suffix(".pdf"))
+
+
+def _write_page(subject: Subject) -> Path:
+    run, prepared, response, folder = subject.run, subject.prepared, subject.response, subject.folder
+    run.tell(f"{response}: plots")
+    layers = map_layers(subject)
+    drawn = pictures.draw_all(run, prepared, response, subject.maps, subject.table, folder, scales_of(layers))
+    run.tell(f"{response}: page")
+    name = "report.html" if len(prepared.responses) == 1 else f"report_{run.file_name(response)}.html"
+    return write_report(folder / name, report_of(subject, layers, drawn))
 
 
 def _facts(subject: Subject) -> list[dict[str, str]]:
@@ -62,7 +68,7 @@ def report_of(subject: Subject, layers: list[MapLayer], drawn: pictures.Figures)
     run, table, judgement = subject.run, subject.table, judgement_of(subject)
     sums = Sums(subject, table)
     layers = sorted(layers, key=lambda layer: layer.name != opens_on(judgement))
-    made = time.strftime("%Y-%m-%d")
+    made = subject.say.date(date.today())
     return Report(
         title=run.settings.report.title or subject.say("page.title", response=subject.name),
         subtitle=subtitle(subject, made),
@@ -80,5 +86,6 @@ def report_of(subject: Subject, layers: list[MapLayer], drawn: pictures.Figures)
         citation=CITATION.format(version=vbagg.__version__),
         made_with=MadeWith(vbagg.__version__, made, run.command),
         names=[subject.response, *subject.prepared.covariates],
+        language=run.settings.report.language,
         compare=next(name for name in ("observed", "rate_mean") if name != opens_on(judgement)),
     )

@@ -9,7 +9,7 @@ from vbagg import numerals
 from vbagg.report import Explained, Table
 
 if TYPE_CHECKING:
-    from vbagg.report.texts import Texts
+    from vbagg.texts import Texts
     from vbagg.validate import Validation
 
 WRITTEN: Mapping[str, tuple[str, numerals.Write]] = {
@@ -44,4 +44,4 @@ def label(say: Texts, score: str) -> Explained:
 def _model(say: Texts, name: str, is_own: bool) -> str | Explained:
     if is_own:
         return say("scores.own")
-    return Explained(say(f"scores.{name}"), name) if name in COMPARED else name
+    return Explained(say(f"scores.{name}"), name) if name in COMPARED else say.noun(name)

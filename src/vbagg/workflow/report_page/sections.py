@@ -10,9 +10,9 @@ import numpy as np
 from vbagg.colours import ColourScale
 from vbagg.doctor.text import fact_lines, verdict
 from vbagg.geo.assumptions import assumed
-from vbagg.geo.files import plural
 from vbagg.geo.units import likelihood_of, link_of
-from vbagg.report import Code, Figure, Finding, Section, Table
+from vbagg.language import ENGLISH, written_in
+from vbagg.report import Code, Figure, Finding, Foreign, Section, Table
 from vbagg.workflow import pictures
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.odd_totals import OddTotals
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from vbagg.geo.observed_totals import Totals
-    from vbagg.report.texts import Texts
+    from vbagg.texts import Texts
     from vbagg.workflow.report_page.subject import Subject
 
 
@@ -45,8 +45,9 @@ def appendix(subject: Subject) -> Iterator[Section]:
     """Those for the statistician."""
     model, say = subject.run.model(subject.response), subject.say
     likelihood, link = likelihood_of(model).name, link_of(model).name
-    text = say("sections.fitted_by", likelihood=likelihood, link=link, status=model.status_.message)
-    blocks: list[Any] = [text, *assumed(subject.prepared), _parameters(say, model.parameters_)]
+    text = say("sections.fitted_by", likelihood=likelihood, link=link)
+    blocks: list[Any] = [text, Foreign([model.status_.message])]
+    blocks += [*assumed(subject.prepared), _parameters(say, model.parameters_)]
     yield Section(say("sections.model"), "model", blocks)
     run = subject.run
     validation = run.validation(subject.response)
@@ -71,7 +72,7 @@ def _covariates(subject: Subject, drawn: pictures.Figures) -> Iterator[Any]:
     yield from _some(drawn, (pictures.RELEVANCE,))
     curves = [figure for name, figure in drawn.items() if name.startswith(pictures.DEPENDENCE)]
     if curves:
-        yield subject.say("sections.curves", level=subject.level, exposure=subject.prepared.exposure)
+        yield subject.say("sections.curves", level=subject.level, exposure=subject.say.noun(subject.prepared.exposure))
         yield from curves
 
 
@@ -90,29 +91,32 @@ def _validation(subject: Subject, drawn: pictures.Figures) -> Section:
     if validation is None:
         return Section(title, "validation", [say("sections.left_out"), *fit])
     table = score_table(say, validation, subject.units.rate)
-    text = read_verdict(subject.run.folder["validation"] / subject.run.file_name(subject.response))
-    text += _unscored(subject.prepared.polygons.totals(subject.response))
+    read_verdict(subject.run.folder["validation"] / subject.run.file_name(subject.response))
+    text = validation.summary("polygons", unit=subject.units.rate)
+    text += _unscored(say, subject.prepared.polygons.totals(subject.response))
     inside: list[Any] = [inside_words(say, validation), *_some(drawn, pictures.INSIDE)]
     return Section(title, "validation", [*inside, text, table, *_some(drawn, pictures.VALIDATION), *fit])
 
 
-def _unscored(totals: Totals) -> str:
+def _unscored(say: Texts, totals: Totals) -> str:
     """Which polygons no fold has."""
-    parts = [(totals.missing, "is missing"), (totals.suppressed, "is suppressed")]
-    left = [f"{plural(which.sum(), 'polygon')} whose total {why}" for which, why in parts if which.any()]
-    return f"\n{' and '.join(left)} could not be scored." if left else ""
+    parts = [(totals.missing, "missing"), (totals.suppressed, "suppressed")]
+    left = [say(f"sections.unscored_{why}", n=int(which.sum())) for which, why in parts if which.any()]
+    return "\n" + say("sections.unscored", which=say.listed(left)) if left else ""
 
 
 def _data(subject: Subject) -> Iterator[Any]:
     found, say = subject.findings, subject.say
     if found is not None:
-        yield say("sections.check", verdict=verdict(found))
-        yield Table(["what", "found"], [[name, text] for name, text in fact_lines(found.facts)])
-        yield from (Finding(finding.level, finding.text) for finding in found.all)
+        yield say("sections.check")
+        with written_in(ENGLISH):
+            facts = Table(["what", "found"], [[name, text] for name, text in fact_lines(found.facts)])
+            told: list[Any] = [verdict(found), facts, *(Finding(finding.level, finding.text) for finding in found.all)]
+        yield Foreign(told)
     known = {finding.text for finding in found.all} if found else set()
     notes = [Finding("advice", note) for note in subject.prepared.notes if note not in known]
     yield say("sections.done") if notes else say("sections.as_they_were")
-    yield from notes
+    yield Foreign(notes)
 
 
 def _parameters(say: Texts, parameters: pd.DataFrame) -> Table:
@@ -120,11 +124,11 @@ def _parameters(say: Texts, parameters: pd.DataFrame) -> Table:
     rows = []
     for row in parameters.to_dict("records"):
         columns = row["columns"].split(", ") if row["columns"] else []
-        of = row["columns"] if len(columns) <= 2 else f"all {len(columns)} covariates"
+        of = row["columns"] if len(columns) <= 2 else say("sections.all_covariates", n=len(columns))
         known = None if np.isnan(row["user_value"]) else row["user_value"]
         rows.append([row["part"], row["parameter"], of, row["value"], known])
     return Table(
-        ["part", "parameter", "of", "value", "in the units of the data"],
+        [say(f"sections.{name}") for name in ("part", "parameter", "of", "value", "in_units")],
         rows,
         say("sections.parameters"),
     )

@@ -12,7 +12,7 @@ from vbagg.geo import display
 from vbagg.geo.names import Names, names_of
 from vbagg.geo.told import columns_told
 from vbagg.geo.units import Units, usual_per
-from vbagg.report.texts import Texts, texts_in
+from vbagg.texts import Texts, texts_in
 from vbagg.wording import own_word
 from vbagg.workflow.odd_totals import are_differences
 from vbagg.workflow.results import read_polygon_table, written_by

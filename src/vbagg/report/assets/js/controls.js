@@ -23,7 +23,7 @@ function connectToolbar({ compare, outlines, orientation, opacity, reset }) {
   byId("vbagg-outlines").addEventListener("change", (event) => outlines(event.target.checked));
   byId("vbagg-orientation-shown").addEventListener("change", (event) => orientation(event.target.checked));
   byId("vbagg-opacity").addEventListener("input", (event) => {
-    byId("vbagg-opacity-text").textContent = `${event.target.value}%`;
+    byId("vbagg-opacity-text").textContent = event.target.value + texts.marks.percent;
     opacity(event.target.value / 100);
   });
   byId("vbagg-reset").addEventListener("click", reset);

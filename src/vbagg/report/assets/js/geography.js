@@ -31,15 +31,16 @@ function coordinatesText({ lat, lng }) {
   return `${latitudeText(lat, 4)}, ${longitudeText(lng, 4)}`;
 }
 
-const latitudeText = (degrees, decimals) => angleText(degrees, "N", "S", decimals);
+const latitudeText = (degrees, decimals) => angleText(degrees, say("viewer.north"), say("viewer.south"), decimals);
 
 function longitudeText(degrees, decimals) {
   const within = ((((degrees + 180) % 360) + 360) % 360) - 180;
-  return angleText(within, "E", "W", decimals);
+  return angleText(within, say("viewer.east"), say("viewer.west"), decimals);
 }
 
 function angleText(degrees, positive, negative, decimals) {
-  const text = Math.abs(degrees).toFixed(decimals);
-  const side = Number(text) === 0 ? "" : degrees > 0 ? ` ${positive}` : ` ${negative}`;
+  const size = Math.abs(degrees).toFixed(decimals);
+  const text = size.replace(".", texts.marks.decimal);
+  const side = Number(size) === 0 ? "" : degrees > 0 ? ` ${positive}` : ` ${negative}`;
   return `${text}\u00b0${side}`;
 }

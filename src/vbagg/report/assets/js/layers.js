@@ -56,7 +56,7 @@ async function reading(layer, layers, index) {
   const [value, lower, upper] = await Promise.all(
     [layer, named(layers, layer.lower), named(layers, layer.upper)].map((each) => textAt(each, index)),
   );
-  return { layer, value, interval: lower && upper ? `${lower} to ${upper}` : null };
+  return { layer, value, interval: lower && upper ? say("numbers.range", { low: lower, high: upper }) : null };
 }
 
 function named(layers, name) {

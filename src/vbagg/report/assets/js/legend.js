@@ -1,13 +1,13 @@
 /** Colour bar with ticks and units. */
 function legendOf(layer) {
-  if (layer.scale === null) return [element("p", { class: "empty" }, "This layer has no values.")];
+  if (layer.scale === null) return [element("p", { class: "empty" }, say("viewer.no_values"))];
   const bar = element("div", { class: "bar" }, arrow("below", layer), stripe(layer.palette), arrow("above", layer));
   const marks = layer.scale.ticks.map(({ place, text }) => {
     const mark = element("span", { class: "tick" }, text);
     mark.style.left = `${100 * place}%`;
     return mark;
   });
-  const notes = [["unit", layer.units], ["scaling", layer.scale.log && "logarithmic scale"], ["gap", layer.gaps && "no value"]];
+  const notes = [["unit", layer.units], ["scaling", layer.scale.log && say("viewer.logarithmic")], ["gap", layer.gaps && say("viewer.no_value")]];
   const shown = notes.filter(([, text]) => text).map(([kind, text]) => element("span", { class: kind }, text));
   return [
     element("div", { class: "scale", role: "img", "aria-label": scaleLabel(layer.scale) }, bar, element("div", { class: "ticks" }, ...marks)),
@@ -16,7 +16,7 @@ function legendOf(layer) {
 }
 
 function scaleLabel({ ticks }) {
-  return `Colour scale with marks at ${ticks.map(({ text }) => text).join(", ")}`;
+  return say("viewer.marks", { marks: ticks.map(({ text }) => text).join("; ") });
 }
 
 function stripe(palette) {
@@ -31,6 +31,6 @@ function stripe(palette) {
 function arrow(side, { scale, palette }) {
   const node = element("span", { class: `arrow ${side}`, "aria-hidden": "true" });
   node.style.color = scale[side] ? `rgb(${palette[side === "below" ? 0 : 255].join(",")})` : "transparent";
-  if (scale[side]) node.title = `Values ${side} the limits of the scale have this colour`;
+  if (scale[side]) node.title = say(side === "below" ? "viewer.below" : "viewer.above");
   return node;
 }

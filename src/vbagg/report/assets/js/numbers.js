@@ -28,13 +28,19 @@ function textOf(code, coding) {
   return (decimal.sign < 0 ? MINUS : "") + text;
 }
 
+/** Digits with the marks of the page's language; the rule is in language.py. */
 function plainText(magnitude, decimals) {
-  return magnitude.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  const { decimal, thousands, grouped_from } = texts.marks;
+  const text = magnitude.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  const [whole, rest] = text.split(".");
+  const digits = whole.replaceAll(",", "");
+  const grouped = digits.length < String(grouped_from).length ? digits : whole.replaceAll(",", thousands);
+  return rest ? grouped + decimal + rest : grouped;
 }
 
 function scientificText({ mantissa, power }) {
   const digits = String(mantissa);
-  const fraction = digits.length > 1 ? `.${digits.slice(1)}` : "";
+  const fraction = digits.length > 1 ? texts.marks.decimal + digits.slice(1) : "";
   return `${digits[0]}${fraction} \u00d7 10${superscript(power + digits.length - 1)}`;
 }
 

@@ -16,8 +16,8 @@ function connectFigures() {
 function connectCopying() {
   for (const button of document.querySelectorAll("button.copy")) {
     button.addEventListener("click", async () => {
-      button.textContent = (await copied(button.nextElementSibling)) ? "Copied" : "Press Ctrl+C";
-      setTimeout(() => (button.textContent = "Copy"), 2000);
+      button.textContent = (await copied(button.nextElementSibling)) ? say("viewer.copied") : say("viewer.press");
+      setTimeout(() => (button.textContent = say("viewer.copy")), 2000);
     });
   }
 }
@@ -57,8 +57,7 @@ function unfoldForPrint() {
 }
 
 function explainFailure(error) {
-  const text = "The map could not be drawn. It needs a browser of 2023 or later.";
-  byId("vbagg-board").replaceWith(element("p", { class: "notice" }, text));
+  byId("vbagg-board").replaceWith(element("p", { class: "notice" }, say("viewer.failed")));
   throw error;
 }
 

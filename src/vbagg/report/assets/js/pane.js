@@ -6,7 +6,7 @@ function makePane(context, side) {
   const { settings, layers, districts, orientation } = context;
   const titleId = `vbagg-title-${side}`;
   const title = element("h3", { id: titleId });
-  const menu = element("select", { "aria-label": `Layer of the ${side} map` });
+  const menu = element("select", { "aria-label": say(side === "left" ? "viewer.layer_left" : "viewer.layer_right") });
   menu.append(...layers.map(({ name, label }) => element("option", { value: name }, label)));
   const about = element("p", { class: "about" });
   const ground = element("div", { class: "ground" });
@@ -53,7 +53,7 @@ function makePane(context, side) {
 
 function mapLabel({ label, units }) {
   const name = units ? `${label}, ${units}` : label;
-  return `Map of ${name}. Arrow keys move it, plus and minus zoom; the value at the crosshair is read out.`;
+  return say("viewer.map_of", { name });
 }
 
 function goHome(map, settings) {
@@ -84,7 +84,7 @@ function makeMap(ground, settings) {
   map.setMinZoom(map.getZoom() - 2);
   map.setMaxZoom(Math.max(map.getZoom() + 2, zoomForPixels(32, settings)));
   addGraticule(map);
-  L.control.zoom({ position: "topright" }).addTo(map);
+  L.control.zoom({ position: "topright", zoomInTitle: say("viewer.zoom_in"), zoomOutTitle: say("viewer.zoom_out") }).addTo(map);
   L.control.scale({ imperial: false, position: "bottomright" }).addTo(map);
   ground.setAttribute("role", "application");
   // The wheel scrolls the page until the reader turns to the map.

@@ -1,6 +1,3 @@
-const HINT = "Point at the map, tap it, or focus it and press the arrow keys to read the values of a pixel. "
-  + "Click the map to zoom with the wheel.";
-
 /** Values, interval, district facts and coordinates of one point. */
 function showReadout({ readings, districts, point }) {
   const cards = readings.map((each) => valueCard(each));
@@ -20,7 +17,7 @@ function showVisited({ facts }, from) {
 }
 
 function showHint() {
-  byId("vbagg-readout").replaceChildren(element("p", { class: "hint" }, HINT));
+  byId("vbagg-readout").replaceChildren(element("p", { class: "hint" }, say("viewer.hint")));
 }
 
 function valueCard({ layer, value, interval }) {
@@ -29,9 +26,9 @@ function valueCard({ layer, value, interval }) {
     "div",
     { class: "value", "data-layer": layer.name },
     element("p", { class: "name" }, layer.label),
-    element("p", { class: "number" }, element("b", {}, value ?? "no value"), " ", ...units),
+    element("p", { class: "number" }, element("b", {}, value ?? say("viewer.no_value")), " ", ...units),
   );
-  if (value !== null && interval) card.append(element("p", { class: "interval" }, `${layer.interval}: ${interval}`));
+  if (value !== null && interval) card.append(element("p", { class: "interval" }, say("viewer.interval", { interval: layer.interval, range: interval })));
   return card;
 }
 
@@ -44,6 +41,6 @@ function factList(facts) {
 }
 
 function labelTexts({ layer, value, interval }) {
-  if (value === null) return ["no value"];
-  return interval ? [value, `${layer.interval} ${interval}`] : [value];
+  if (value === null) return [say("viewer.no_value")];
+  return interval ? [value, say("viewer.beside", { interval: layer.interval, range: interval })] : [value];
 }
