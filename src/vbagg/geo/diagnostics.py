@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from vbagg.geo.prepared import Prepared
 
 Floats = NDArray[np.float64]
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.45"
-"""Okabe and Ito's colours, which the colour-blind can tell apart."""
 ROUND = (1, 2, 5, 10)
 """Steps of marks."""
 FLARE = 3.0
