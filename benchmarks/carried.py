@@ -111,7 +111,7 @@ def one_row(seed: int, documents: Path | None) -> dict[str, Any]:
         "coverage": {str(level): float(values.mean()) for level, values in within.items()},
         "expected_coverage": {str(level): vars(cells.coverage[level]) for level in LEVELS},
         "plain_coverage": {str(level): vars(plain.coverage[level]) for level in LEVELS},
-        "recovered": {"r2_within": recovery.r2_within} | {str(level): recovery.coverage(level) for level in LEVELS},
+        "recovered": {"skill": recovery.skill} | {str(level): recovery.coverage(level) for level in LEVELS},
         "verdict": judge(found, recovery=recovery).word,
         "p": found.p_value(),
         "scales": found.scales().to_dict("records"),

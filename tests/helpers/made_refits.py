@@ -13,6 +13,7 @@ def refit(number, unexplained, held=0.91, failure=""):
         return Refit(number, pd.DataFrame(), 1.0, failure)
     columns = {"bag": ["a", "b"], "weight": [1.0, 3.0], "unexplained": np.array([0.4, 0.6]) * unexplained}
     columns |= {"of_outputs": [4.0, 6.0], "of_means": [2.0, 6.0]}
+    columns |= {"differences_left": np.array([0.3, 0.2]) * unexplained, "differences": [2.0, 3.0]}
     for level in LEVELS:
         columns |= {f"coverage_{percent(level)}": level - 0.9 + held, f"interval_score_{percent(level)}": 2.0}
     return Refit(number, pd.DataFrame(columns), 1.0)

@@ -138,6 +138,9 @@ def test_columns_are_sums_over_the_individuals_of_each_bag(counts):
         inside = score = 0.0
         at = np.flatnonzero(bags.bag == a)
         w = bags.weight[at]
+        told = np.array([np.mean(np.sqrt([law.quantile(q)[i] for q in (np.arange(40) + 0.5) / 40])) for i in at])
+        true = np.sqrt(rates[at])
+        apart = [values - np.average(values, weights=w) for values in (true - told, true)]
         own = drawn[a] / given["completeness"][a] / w.sum()
         for i, weight in zip(at, w, strict=True):
             squares += weight * (np.array([law.mean[i], own]) - rates[i]) ** 2
@@ -147,11 +150,13 @@ def test_columns_are_sums_over_the_individuals_of_each_bag(counts):
             score += weight * (high[i] - low[i] + 10 * miss) / w.sum()
         expected = {"weight": w.sum(), "unexplained": squares[0], "of_outputs": squares[1], "of_means": mean}
         expected |= {"coverage_80": inside, "interval_score_80": score}
+        expected |= {"differences_left": w @ apart[0] ** 2, "differences": w @ apart[1] ** 2}
         for name, value in expected.items():
             assert rows.at[label, name] == pytest.approx(value, rel=1e-6), name
     measures = found.summary()["mean"]
     assert measures["r2_within"] == pytest.approx(1 - rows["unexplained"].sum() / rows["of_outputs"].sum())
     assert measures["r2_of_means"] == pytest.approx(1 - rows["unexplained"].sum() / rows["of_means"].sum())
+    assert found.skill == pytest.approx(1 - rows["differences_left"].sum() / rows["differences"].sum())
     assert measures["coverage_80"] == pytest.approx(np.average(rows["coverage_80"], weights=rows["weight"]))
     assert measures["r2_within"] > 0.2
     assert "2 bags without an output" in found.notes[0]
@@ -273,7 +278,8 @@ def test_some_bags_alone_are_scored(counts, monkeypatch):
 
 
 def refit(number, unexplained, weight=(1.0, 3.0), failure=""):
-    columns = {name: [0.5, 0.9] for name in MEASURES[2:]}
+    columns = {name: [0.5, 0.9] for name in MEASURES[3:]}
+    columns |= {"differences_left": [1.0, number], "differences": [3.0, 2.0]}
     table = pd.DataFrame({"bag": ["a", "b"], "weight": weight, "unexplained": unexplained})
     return Refit(number, table.assign(of_outputs=[4.0, 6.0], of_means=[2.0, 6.0], **columns), 1.5, failure)
 
@@ -285,6 +291,7 @@ def test_summary_is_the_mean_over_refits_with_its_error():
     assert found.r2_within == pytest.approx(0.5)
     assert summary.at["r2_within", "std_error"] == pytest.approx(np.std([0.7, 0.3], ddof=1) / np.sqrt(2))
     assert summary.at["r2_of_means", "mean"] == pytest.approx(1 - 5 / 8)
+    assert found.skill == pytest.approx(1 - 2.5 / 5)
     assert found.coverage(0.9) == pytest.approx((0.5 + 3 * 0.9) / 4)
     assert summary.at["interval_score_90", "mean"] == pytest.approx(100 * 0.8)
     by_bag = found.by_bag().set_index("bag")

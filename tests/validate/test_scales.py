@@ -33,7 +33,7 @@ def test_the_trend_ends_with_what_is_expected_of_cells():
 
 
 def test_coverage_of_cells_begins_at_what_refits_hold():
-    recovery = SimpleNamespace(coverage=lambda level: level - 0.3, has_results=True)
+    recovery = SimpleNamespace(coverage=lambda level: level - 0.3, skill=0.4, has_results=True)
     nested = made()
     told = nested.trend(recovery).iloc[-1]
     assert told["coverage_90"] == nested.cells(recovery).coverage[0.9].value < nested.trend().iloc[-1]["coverage_90"]

@@ -8,7 +8,7 @@ from made_scales import cells, made, scale
 from scipy import stats
 
 from vbagg.language import written_in
-from vbagg.validate.carried import COMES_TRUE, WIDTH, carry
+from vbagg.validate.carried import AGREEMENT, TOLD, WIDTH, carry
 from vbagg.validate.scales import Nested
 from vbagg.validate.sums import Sums
 from vbagg.validate.verdict import FEWEST_BAGS, Reason, Verdict, judge
@@ -65,24 +65,45 @@ def test_one_scale_is_carried_as_a_normal_prior_says():
     assert told.claimed == pytest.approx(0.4)
 
 
-def test_skill_is_that_of_told_differences_that_come_true():
-    # what is observed is `observed / told` times what is told, and a scale without chance has a known weight
-    fold = scale("2", 5000, 0.5, 0.6, error=1e-6)
-    table = cells(0.3).table
-    told = carry({"2": Sums.of(fold.table)}, table)
-    weight = COMES_TRUE.sd**2 / (COMES_TRUE.sd**2 + COMES_TRUE.scale_sd**2)
-    slope = 1 + weight * (0.6 / 0.5 - 1)
-    sums = Sums.of(fold.table).total()
-    share = 0.6**2 / (0.6**2 + COMES_TRUE.scale_sd**2)
-    more = np.exp(share * np.log(sums.own_spread / (sums.one - sums.noise))[0])
-    assert told.skill.value == pytest.approx(0.3 * more * (2 * slope - 1), rel=0.05)
-    assert told.skill.low < told.skill.value < told.skill.high
+def test_skill_of_cells_is_that_of_claims_corrected_by_what_is_seen():
+    # a scale without chance, whose correlation is that of the true differences and their errors
+    fold, base = scale("2", 5000, 0.5, 0.6, error=0.5), 0.3
+    table = fold.table
+    w, v, m, chance = (table[name].to_numpy() for name in ("exposure", "value", "estimate", "noise"))
+    real, told, error = w @ (v**2 - chance), w @ m**2, w @ table["own_error"].to_numpy()
+    claimed = told / (told + error)
+    seen = np.arctanh(w @ (v * m) / np.sqrt(real * told)) - np.arctanh(np.sqrt(claimed))
+    share = np.log(told / real / claimed)
+    weight = [line.sd**2 / (line.sd**2 + line.scale_sd**2) for line in (AGREEMENT, TOLD)]
+    r = np.tanh(np.arctanh(np.sqrt(base)) + weight[0] * seen)
+    q = base * np.exp(weight[1] * share)
+    found = carry({"2": Sums.of(table)}, cells(base).table).skill
+    assert found.value == pytest.approx(2 * r * np.sqrt(q) - q, rel=0.03)
+    assert found.low < found.value < found.high
+
+
+def test_what_refits_recover_is_where_skill_begins():
+    sums, table = {"2": Sums.of(scale("2", 40, 0.5, 1.0).table)}, cells(0.4).table
+    known = {"has_results": True, "coverage": lambda level: level}
+    right = [carry(sums, table, SimpleNamespace(skill=skill, **known)).skill for skill in (0.1, 0.4, 0.8, -0.3, np.nan)]
+    assert right[0].value < right[1].value < right[2].value
+    assert right[1].value == pytest.approx(carry(sums, table).skill.value)
+    assert right[4] == carry(sums, table).skill
+    assert right[3].value == right[3].high == 0
+
+
+@pytest.mark.parametrize("claimed", [0.2, 0.6, 0.97])
+def test_nobody_explains_more_than_there_is(claimed):
+    """Whatever is seen: told differences may be too small, or go with the true ones better than the model claims."""
+    for told, error in ((0.05, 1e-3), (0.5, 1e-3), (3.0, 0.1)):
+        skill = carry({"4": Sums.of(scale("4", 60, told, 1.0, 4, error=error).table)}, cells(claimed).table).skill
+        assert skill.low <= skill.value <= skill.high <= 1
 
 
 def test_what_a_right_model_would_cover_is_the_prior_of_coverage():
     sums, table = {"2": Sums.of(scale("2", 5000, 0.5, 1.0, held=0.9).table)}, cells(0.4).table
     held = {0.5: 0.4, 0.8: 0.7, 0.9: 0.8, 0.95: 0.9}
-    recovery = SimpleNamespace(has_results=True, coverage=held.get)
+    recovery = SimpleNamespace(has_results=True, coverage=held.get, skill=0.4)
     weight = WIDTH.sd**2 / (WIDTH.sd**2 + WIDTH.scale_sd**2)
     right, seen = (np.log(stats.norm.ppf((1 + c) / 2) / stats.norm.ppf(0.95)) for c in (0.8, 0.9))
     expected = 2 * stats.norm.cdf(stats.norm.ppf(0.95) * np.exp(right + weight * (seen - right))) - 1

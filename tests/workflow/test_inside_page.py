@@ -9,7 +9,8 @@ import pytest
 from made_refits import refits
 from made_scales import cells, made, scale
 
-from vbagg.report.texts import texts_in
+from vbagg.geo.units import Units
+from vbagg.texts import texts_in
 from vbagg.validate.result import FoldResult
 from vbagg.validate.scales import CELLS, Nested
 from vbagg.workflow import pictures
@@ -115,15 +116,19 @@ def test_skill_that_is_not_known_is_a_dash():
 
 def test_the_map_of_information_is_explained(monkeypatch, tmp_path):
     values = np.array([[0.1, 0.9]])
-    monkeypatch.setattr(layers, "read_map", lambda path, frame: (values, {"title": "raw", "units": "share"}))
+    tags = {"information": {"map": "information"}, "rate_sd": {"title": "raw", "units": "share"}}
+    monkeypatch.setattr(layers, "read_map", lambda path, frame: (values, tags[path.stem]))
     monkeypatch.setattr(layers, "_mean", lambda subject: SimpleNamespace(units=""))
     monkeypatch.setattr(layers, "_observed", lambda subject, units: None)
     run = SimpleNamespace(map_files=lambda response: [tmp_path / "information.tif", tmp_path / "rate_sd.tif"])
     table = pd.DataFrame({"effect": [np.nan]})
-    subject = SimpleNamespace(run=run, response="cases", frame=None, table=table, say=SAY)
+    subject = SimpleNamespace(
+        run=run, response="cases", frame=None, table=table, say=SAY, units=Units("cases", 1000.0, "population")
+    )
     information, sd = layers.map_layers(subject)[2:]
-    assert information.label == "Inside districts: how much is known"
-    assert "at 0 nothing" in information.description
+    assert information.label == "Inside polygons: how much is known"
+    assert "from 0 (nothing) to 1 (all)" in information.description
+    assert information.units == "share"
     assert information.limits == (0.0, 1.0)
     assert not information.log
     assert sd.description == "raw"

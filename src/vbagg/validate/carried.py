@@ -1,10 +1,10 @@
 """From bags inside unions to cells inside bags: what was seen at several scales, carried on with its uncertainty.
 
-At each scale three things are seen: how much of the differences that a model tells comes true (the slope of what was
-observed on what was told), by which factor differences are larger or smaller than it claims, and by which factor its
-intervals are wider than they need be. Each follows a line in the logarithm of the number of parts of an area whose
-output is known: two, four or eight bags of a union, and the cells of a bag. Cells are where this line leads, as far as
-a prior allows that says how well claims hold for most models.
+At each scale three things are seen, each beside what the model claims: how well the differences that it tells go
+together with those observed, how large they are, and how wide its intervals are. Each follows a line in the logarithm
+of the number of parts of an area whose output is known: two, four or eight bags of a union, and the cells of a bag.
+Cells are where this line leads, as far as a prior allows that says how well claims hold for most models. What a model
+claims of cells is better known from refits to simulated outputs than from its posterior, if there are any.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 RESAMPLED, DRAWS = 400, 2000
 ENDS = (0.05, 0.95)
 LEAST, MOST = 1e-3, 1 - 1e-3
+HIGHEST = 0.98
+"""Correlation that is taken for one."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,12 @@ class Line:
         return float(self.mean + gain[0] @ (values - self.mean)), float(np.sqrt(left[0, 0]))
 
 
-COMES_TRUE = Line(1.0, 0.3, 0.5)
-SHARE = Line(0.0, 0.6, 0.5)
+AGREEMENT = Line(0.0, 0.2, 0.4)
+"""Of correlations as Fisher's z."""
+TOLD = Line(0.0, 0.4, 0.4)
+"""Of logarithms of how much of the differences is told."""
 WIDTH = Line(0.0, 0.2, 0.5)
+"""Of logarithms of widths."""
 
 
 @dataclass(frozen=True)
@@ -81,40 +86,44 @@ class Carried:
     """Share of cells inside their intervals, by level."""
 
 
+def parts_of(cells: pd.DataFrame) -> float:
+    """How many cells a bag has in effect, of a usual one."""
+    return max(2.0, float(cells["parts"].median()))
+
+
 def carry(scales: Mapping[str, Sums], cells: pd.DataFrame, recovery: Recovery | None = None) -> Carried:
     """Carry what was seen at scales on to `cells`, of which a model claims its errors (`inside.claims_of_cells`).
 
-    Along lines, MATH (33), of what MATH (32) says of each scale, to MATH (34).
-
-    If the model is right, intervals of cells hold what `recovery` says, or else their levels.
+    If the model is right, it explains of cells, and their intervals hold, what `recovery` says, or else what it claims
+    and their levels.
     """
     weight, told = cells["exposure"].to_numpy(), cells["estimate"].to_numpy() ** 2
     claimed = float(weight @ told / max(weight @ (told + cells["own_error"].to_numpy()), 1e-300))
-    parts = np.log(max(2.0, float(cells["parts"].median())))
+    parts = np.log(parts_of(cells))
+    right = recovery if recovery is not None and recovery.has_results else None
 
     def normal(line: Line, what: Callable[[Sums], Floats]) -> tuple[float, float]:
         return line.at(parts, [_seen(one, what) for one in scales.values()])
 
-    slope, share = normal(COMES_TRUE, _slope), normal(SHARE, _log_share)
-    skill = _skill(*slope, *share, claimed)
+    if_right = claimed if right is None or np.isnan(right.skill) else right.skill
+    skill = _skill(normal(AGREEMENT, _agreement), normal(TOLD, _log_told), if_right)
     coverage = {}
     for level in LEVELS:
-        line = WIDTH
-        if recovery is not None and recovery.has_results:
-            line = replace(WIDTH, mean=float(_wider(recovery.coverage(level), level)))
+        line = WIDTH if right is None else replace(WIDTH, mean=float(_wider(right.coverage(level), level)))
         coverage[level] = _covered(*normal(line, partial(_log_width, level=level)), level)
     return Carried(skill, claimed, coverage)
 
 
-def _skill(slope: float, slope_sd: float, share: float, share_sd: float, claimed: float) -> Estimate:
-    """`s (2 b - 1)`: told differences are the share `s` of all, and come true with the slope `b`."""
-    z = np.random.default_rng(0).standard_normal((2, DRAWS))
+def _skill(agreement: tuple[float, float], told: tuple[float, float], if_right: float) -> Estimate:
+    """MATH (34): `2 r sqrt(q) - q`, where told differences are the share `q` of all, and go with them by `r`."""
+    z, own = np.random.default_rng(0).standard_normal((2, DRAWS)), np.clip(if_right, 0.0, MOST)
 
-    def at(b: Any, log_share: Any) -> Any:
-        return np.minimum(claimed * np.exp(log_share), 1.0) * (2 * b - 1)
+    def at(fisher: Any, log_told: Any) -> Any:
+        correlation, share = np.tanh(_fisher(np.sqrt(own)) + fisher), own * np.exp(log_told)
+        return 2 * correlation * np.sqrt(share) - share
 
-    low, high = np.quantile(at(slope + slope_sd * z[0], share + share_sd * z[1]), ENDS)
-    return Estimate(float(at(slope, share)), float(low), float(min(high, 1.0)))
+    low, high = np.quantile(at(agreement[0] + agreement[1] * z[0], told[0] + told[1] * z[1]), ENDS)
+    return Estimate(float(at(agreement[0], told[0])), float(low), float(high))
 
 
 def _covered(wider: float, sd: float, level: float) -> Estimate:
@@ -130,20 +139,24 @@ def _seen(sums: Sums, what: Any) -> tuple[float, float, float]:
     return float(np.log(total.bags[0] / len(sums.own))), float(what(total)[0]), float(np.var(drawn))
 
 
-def _told(sums: Sums) -> Floats:
-    """Squared differences that were told."""
-    return np.maximum(sums.own_spread - sums.own_error, 1e-300)
+def _agreement(sums: Sums) -> Floats:
+    """Fisher's z of the correlation of differences told and observed, less that which is claimed."""
+    together = 0.5 * (sums.one + sums.told - sums.own)
+    return _fisher(together / np.sqrt(sums.told * _real(sums))) - _fisher(np.sqrt(sums.claimed))
 
 
-def _slope(sums: Sums) -> Floats:
-    """Of what was observed on what was told."""
-    return np.clip(0.5 * (sums.one + _told(sums) - sums.own) / _told(sums), -3.0, 3.0)
+def _log_told(sums: Sums) -> Floats:
+    """Logarithm of how much of the differences observed is told, over the share that is claimed."""
+    return np.log(sums.told / (_real(sums) * np.maximum(sums.claimed, 1e-300)))
 
 
-def _log_share(sums: Sums) -> Floats:
-    """Logarithm of the share of what was told in what was observed, over that which is claimed."""
-    real = np.maximum(sums.one - sums.noise, 0.05 * sums.one)
-    return np.log(sums.own_spread / np.maximum(real, 1e-300))
+def _real(sums: Sums) -> Floats:
+    """Squared differences observed, without chance."""
+    return np.maximum(np.maximum(sums.one - sums.noise, 0.05 * sums.one), 1e-300)
+
+
+def _fisher(correlation: Any) -> Any:
+    return np.arctanh(np.clip(correlation, -HIGHEST, HIGHEST))
 
 
 def _log_width(sums: Sums, level: float) -> Floats:

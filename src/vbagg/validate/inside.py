@@ -183,6 +183,47 @@ def _variance_of_sums(model: Any, unions: Unions, plain: Any, known: Known) -> F
     return (slope * model.posterior_bags(unions.coarse).std) ** 2
 
 
+@dataclass(frozen=True)
+class SomeCells:
+    """Individuals of positive weight that stand for those of all bags, compared with others of their bag."""
+
+    bags: Bags
+    rows: NDArray[np.intp]
+    """Stored rows (n)."""
+
+    @classmethod
+    def of(cls, bags: Bags, most: int = MOST_CELLS) -> SomeCells:
+        """All, or some of some bags, and of each alike."""
+        weighty = [
+            start + np.flatnonzero(bags.weight[start:stop] > 0) for start, stop in itertools.pairwise(bags.starts)
+        ]
+        number = min(len(weighty), max(FEWEST_LOOKED_AT, most * len(weighty) // max(1, sum(map(len, weighty)))))
+        chosen = [weighty[at] for at in _evenly(len(weighty), number)]
+        return cls(bags, np.concatenate([rows[_evenly(len(rows), max(1, most // number))] for rows in chosen]))
+
+    @property
+    def bag(self) -> NDArray[np.intp]:
+        """Position of the bag of each (n)."""
+        return self.bags.bag[self.rows]
+
+    @property
+    def weight(self) -> Floats:
+        """Weights (n)."""
+        return self.bags.weight[self.rows]
+
+    def sum(self, values: Floats) -> Floats:
+        """Weighted sums by bag (b)."""
+        return np.bincount(self.bag, self.weight * values, len(self.bags)).astype(float)
+
+    def differences(self, values: Floats) -> Floats:
+        """How far each is above the mean of its bag's."""
+        return values - (self.sum(values) / np.maximum(self.sum(np.ones(len(values))), 1e-300))[self.bag]
+
+    def roots(self, model: Any, law: Any) -> Floats:
+        """Rates on the scale of `Root` (k, n) that stand for their distributions, of those of all individuals."""
+        return Root(_has_counts(model))(law[self.rows].quantile(LEVELS))
+
+
 def claims_of_cells(model: Any, bags: Bags, most: int = MOST_CELLS) -> pd.DataFrame:
     """What a model that was fitted to the outputs of bags claims of its errors inside these, for some of the cells.
 
@@ -191,27 +232,33 @@ def claims_of_cells(model: Any, bags: Bags, most: int = MOST_CELLS) -> pd.DataFr
     """
     import pandas as pd
 
-    rows = _some_cells(bags, most)
-    rates = Root(bool(model._checked().likelihood.counts))(model.posterior(bags).law[rows].quantile(LEVELS))
-    weight, (_, bag) = bags.weight[rows], np.unique(bags.bag[rows], return_inverse=True)
-    estimate = rates.mean(axis=0)
+    cells = SomeCells.of(bags, most)
+    rates = cells.roots(model, model.posterior(bags).law)
     columns = {
-        "row": rows,
-        "bag": bags.labels[bags.bag[rows]],
-        "exposure": weight,
-        "estimate": estimate - (np.bincount(bag, weight * estimate) / np.bincount(bag, weight))[bag],
+        "row": cells.rows,
+        "bag": bags.labels[cells.bag],
+        "exposure": cells.weight,
+        "estimate": cells.differences(rates.mean(axis=0)),
         "own_error": rates.var(axis=0),
-        "parts": bags.effective_sizes()[bags.bag[rows]],
+        "parts": bags.effective_sizes()[cells.bag],
     }
     return pd.DataFrame(columns)
 
 
-def _some_cells(bags: Bags, most: int) -> NDArray[np.intp]:
-    """Rows of positive weight, of some bags and of each alike if all are too many."""
-    weighty = [start + np.flatnonzero(bags.weight[start:stop] > 0) for start, stop in itertools.pairwise(bags.starts)]
-    number = min(len(weighty), max(FEWEST_LOOKED_AT, most * len(weighty) // max(1, sum(map(len, weighty)))))
-    chosen = [weighty[at] for at in _evenly(len(weighty), number)]
-    return np.concatenate([rows[_evenly(len(rows), max(1, most // number))] for rows in chosen])
+def squares_inside(model: Any, law: Any, truth: Floats, bags: Bags) -> tuple[Floats, Floats]:
+    """Weighted sums by bag (b) of squared differences between its cells: what a model leaves of the true ones, and all.
+
+    `law` are the rates of all individuals of the bags by the model, `truth` the true ones; differences are on the scale
+    of `Root`, and of some of the cells.
+    """
+    cells = SomeCells.of(bags)
+    told = cells.differences(cells.roots(model, law).mean(axis=0))
+    true = cells.differences(Root(_has_counts(model))(truth[cells.rows]))
+    return cells.sum((true - told) ** 2), cells.sum(true**2)
+
+
+def _has_counts(model: Any) -> bool:
+    return bool(model._checked().likelihood.counts)
 
 
 def _evenly(n: int, number: int) -> NDArray[np.intp]:

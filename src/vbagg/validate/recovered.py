@@ -22,10 +22,13 @@ DIGITS = 8
 UNEXPLAINED, OF_OUTPUTS, OF_MEANS = "unexplained", "of_outputs", "of_means"
 """Columns: weighted sums over a bag's individuals of squared distances from their true rates. Of what the model
 estimates, of the bag's own rate by its simulated output, and of its true mean rate."""
+DIFFERENCES_LEFT, DIFFERENCES = "differences_left", "differences"
+"""Columns: weighted sums over some of a bag's individuals of squared differences between their rates, as square roots
+if outputs are counts: of the true ones what the model leaves, and all."""
 INSIDE, SCORES = ([f"{name}_{percent(level)}" for level in LEVELS] for name in ("coverage", "interval_score"))
 """Columns: weighted means over a bag's individuals."""
-R2_WITHIN, R2_OF_MEANS = "r2_within", "r2_of_means"
-MEASURES = (R2_WITHIN, R2_OF_MEANS, *INSIDE, *SCORES)
+R2_WITHIN, R2_OF_MEANS, SKILL = "r2_within", "r2_of_means", "skill"
+MEASURES = (R2_WITHIN, R2_OF_MEANS, SKILL, *INSIDE, *SCORES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +72,17 @@ class Refit:
 def measures_of(table: pd.DataFrame) -> dict[str, float]:
     """Numbers of `MEASURES` over the rows of a table of bags."""
     weight = table["weight"].to_numpy()
-    errors = {name: float(table[name].sum()) for name in (UNEXPLAINED, OF_OUTPUTS, OF_MEANS)}
-    shares = {R2_WITHIN: errors[OF_OUTPUTS], R2_OF_MEANS: errors[OF_MEANS]}
-    found = {name: 1 - errors[UNEXPLAINED] / whole if whole > 0 else np.nan for name, whole in shares.items()}
+    shares = {
+        R2_WITHIN: (UNEXPLAINED, OF_OUTPUTS),
+        R2_OF_MEANS: (UNEXPLAINED, OF_MEANS),
+        SKILL: (DIFFERENCES_LEFT, DIFFERENCES),
+    }
+    found = {name: _share_explained(*(float(table[column].sum()) for column in own)) for name, own in shares.items()}
     return found | {name: float(np.average(table[name], weights=weight)) for name in (*INSIDE, *SCORES)}
+
+
+def _share_explained(left: float, whole: float) -> float:
+    return 1 - left / whole if whole > 0 else np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +137,14 @@ class Recovery:
         """
         return float(self.summary().at[R2_WITHIN, "mean"])
 
+    @property
+    def skill(self) -> float:
+        """Share of the differences between the individuals of a bag that the model explains, on average.
+
+        On the scale of `Nested.scales`: square roots of rates where outputs are counts, less the mean of the bag.
+        """
+        return float(self.summary().at[SKILL, "mean"])
+
     def coverage(self, level: float = 0.9) -> float:
         """Share of the weight of individuals whose true rates lie inside their central intervals, on average."""
         if level not in LEVELS:
@@ -142,7 +160,7 @@ class Recovery:
     def summary(self) -> pd.DataFrame:
         """Measures over all bags: `mean` over refits, its `std_error`, and the numbers of each refit.
 
-        `r2_within`; `r2_of_means`, the same against the true mean rate of each bag; `coverage_90` and
+        `r2_within`; `r2_of_means`, the same against the true mean rate of each bag; `skill`; `coverage_90` and
         `interval_score_90` of individuals' central intervals at each level.
         """
         import pandas as pd

@@ -35,9 +35,13 @@ from vbagg.models.vbagg import VBAgg
 from vbagg.progress import Report, reporting
 from vbagg.validate.bag_scores import LEVELS
 from vbagg.validate.content import content
+from vbagg.validate.inside import squares_inside
 from vbagg.validate.kept import Kept
 from vbagg.validate.recovered import (
+    DIFFERENCES,
+    DIFFERENCES_LEFT,
     INSIDE,
+    MEASURES,
     OF_MEANS,
     OF_OUTPUTS,
     SCORES,
@@ -189,7 +193,7 @@ class Task:
             self.offset,
             *(self.told[name] for name in sorted(self.told)),
         )
-        parts = [__version__, io.digest(self.model), self.seed, sorted(self.told), *map(content, given)]
+        parts = [__version__, MEASURES, io.digest(self.model), self.seed, sorted(self.told), *map(content, given)]
         parts += [content(values) for values in (bags.labels, bags.bag, bags.X, bags.weight)]
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
@@ -244,6 +248,7 @@ class Task:
         by_mean = bags.sum_by_bag(weight * truth) / whole
         estimates = {UNEXPLAINED: law.mean, OF_OUTPUTS: by_output[bags.bag], OF_MEANS: by_mean[bags.bag]}
         columns = {name: bags.sum_by_bag(weight * (rate - truth) ** 2) for name, rate in estimates.items()}
+        columns[DIFFERENCES_LEFT], columns[DIFFERENCES] = squares_inside(fresh, law, truth, bags)
         for level, inside, score in zip(LEVELS, INSIDE, SCORES, strict=True):
             low, high = law.interval(level)
             beyond = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from vbagg import numerals
 from vbagg.validate.bag_scores import LEVELS, percent
-from vbagg.validate.carried import Carried, carry
+from vbagg.validate.carried import Carried, carry, parts_of
 from vbagg.validate.result import FoldResult
 from vbagg.validate.sums import Sums
 
@@ -192,11 +192,6 @@ class Nested:
     def failures(self) -> list[dict[str, Any]]:
         """Fits that failed."""
         return [failure for fold in (*self.folds, self.claims) for failure in fold.failures]
-
-
-def parts_of(cells: pd.DataFrame) -> float:
-    """How many cells a bag has in effect, of a usual one."""
-    return max(2.0, float(cells["parts"].median()))
 
 
 def _rounded(share: float) -> str:

@@ -79,6 +79,11 @@ class Sums:
             return np.where(real > 0.02 * self.one, 1 - (self.own - self.noise) / real, np.nan)
 
     @property
+    def told(self) -> Floats:
+        """Squared differences that the model tells."""
+        return np.maximum(self.own_spread - self.own_error, 1e-300)
+
+    @property
     def claimed(self) -> Floats:
         """The same as the model expects it to be, MATH (30)."""
         return 1 - self.own_error / np.maximum(self.own_spread, 1e-300)
