@@ -20,6 +20,7 @@ from vbagg.geo.described import Described
 from vbagg.geo.maps import write_maps
 from vbagg.geo.relevance import partial_dependence, relevance, sample_pixels, weighted_quantile
 from vbagg.geo.units import Units
+from vbagg.language import written_in
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*have the label of a training bag")
 
@@ -291,6 +292,44 @@ def test_calibration(tmp_path, drawn):
     np.testing.assert_allclose([bar.get_height() for bar in bars.containers[0]], [10, 40, 30, 20])
     assert curve.get_ylabel() == "unseen districts inside it (%)"
     assert bars.get_ylabel() == "unseen districts (%)"
+
+
+def marks_of(axis):
+    return [text.get_text() for text in axis.get_ticklabels()]
+
+
+def test_figures_are_in_the_language_that_is_written(prepared, table, written, tmp_path, drawn):
+    gaps = table.assign(observation=np.where(np.arange(12) == 3, "missing", "observed"))
+    gaps.loc[3, "observed"] = np.nan
+    with written_in("fr"):
+        units = UNITS.rate
+        plots.plot_input(gaps.assign(observed_rate=gaps["observed"]), tmp_path / "input.png", UNITS)
+        plots.plot_map(written["exceedance"], tmp_path / "map.png", units=UNITS)
+        diagnostics.plot_pit(Validated(), tmp_path / "pit.png")
+        found = relevance(Steep(), prepared, draws=20)
+        diagnostics.plot_relevance(found, tmp_path / "relevance.png")
+        y = np.array([1.0, 2.5, 4.0])
+        path = tmp_path / "predicted.png"
+        diagnostics.plot_observed_predicted(y, y, y - 0.5, y + 0.5, path, units=units, level=0.9)
+        observed, exceedance, pit, shares, predicted = drawn
+        assert any("," in mark and mark.endswith("°E") for mark in marks_of(observed.axes[0].xaxis))
+        assert "0,2" in marks_of(pit.axes[0].xaxis)
+    assert units == "cases pour 1\u202f000 habitants"
+    assert titles(observed) == ["Taux observé", units]
+    assert [text.get_text() for text in observed.legends[0].get_texts()] == ["total manquant"]
+    assert titles(exceedance) == [f"Probabilité que le taux dépasse\n40 {units}", "probabilité"]
+    assert "0,5" in marks_of(exceedance.axes[1].xaxis) + marks_of(exceedance.axes[1].yaxis)
+    assert pit.axes[0].get_ylabel() == "districts mis de côté (%)"
+    assert shares.axes[0].get_title() == "Importance des covariables"
+    texts = [text.get_text() for text in predicted.legends[0].get_texts()]
+    assert texts == ["dans l\u2019intervalle à 90\u00a0%\u00a0: 3 sur 3", "égalité"]
+
+
+def test_a_map_without_units_has_the_words_of_its_file(written, tmp_path, drawn):
+    plots.plot_map(written["exceedance"], tmp_path / "map.png")
+    plots.plot_map(written["exceedance"], tmp_path / "map.png", units=UNITS)
+    first, second = map(titles, drawn)
+    assert first == second == ["Probability that the rate is above\n40 cases per 1000 people", "probability"]
 
 
 def test_relevance_finds_the_one_covariate_that_matters(prepared, tmp_path, drawn):
