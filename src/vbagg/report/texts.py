@@ -13,7 +13,7 @@ from vbagg import numerals
 from vbagg.errors import unknown_name
 
 LANGUAGES = ("en",)
-SCRIPTED = ("table", "visit")
+SCRIPTED = ("above", "table", "visit")
 """Sections that the scripts of the page read."""
 
 
