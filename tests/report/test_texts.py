@@ -19,6 +19,7 @@ CHOSEN = re.compile(r"""\belse (?:say\()?"(\w+)\.(\w+)\"""")
 def asked():
     """Section and name of every text in the code; parts that are only known at work are wild."""
     places = [*SOURCE.glob("workflow/report_page/*.py"), *(SOURCE / "report").rglob("*.html")]
+    places += (SOURCE / "report").glob("*.py")
     places += [path for path in (SOURCE / "report").rglob("*.js") if "vendor" not in path.parts]
     for path in places:
         for section, name in ASKED.findall(path.read_text(encoding="utf-8")):

@@ -1,11 +1,13 @@
 /** How many people live above a threshold: a slider and a box for it, over numbers that were worked out before. */
 function startAbove() {
   const data = JSON.parse(byId("vbagg-above-data").textContent);
-  const [range, box] = [byId("vbagg-above-range"), byId("vbagg-above-number")];
+  const [range, box, answer] = ["range", "number", "sentence"].map((name) => byId(`vbagg-above-${name}`));
 
-  const show = (place) => {
+  /** The slider tells its text itself; after the box the sentence is read out. */
+  const show = (place, by) => {
     const text = sentenceAbove(data, place);
-    byId("vbagg-above-sentence").textContent = text;
+    answer.setAttribute("aria-live", by === box ? "polite" : "off");
+    answer.textContent = text;
     byId("vbagg-above-marker").style.left = `${(100 * place.at) / (data.thresholds.length - 1)}%`;
     range.setAttribute("aria-valuetext", text);
   };
@@ -14,20 +16,20 @@ function startAbove() {
     const at = Number(range.value);
     const threshold = data.thresholds[at];
     box.value = threshold;
-    show({ at, threshold });
+    show({ at, threshold }, range);
   });
   box.addEventListener("input", () => {
     if (!Number.isFinite(box.valueAsNumber)) return;
     const place = thresholdPlace(data.thresholds, box.valueAsNumber);
     range.value = Math.round(place.at);
-    show(place);
+    show(place, box);
   });
   byId("vbagg-above-chosen").hidden = false;
   range.hidden = false;
   const at = Number(range.defaultValue);
   range.value = at;
   box.value = data.thresholds[at];
-  show({ at, threshold: data.thresholds[at] });
+  show({ at, threshold: data.thresholds[at] }, range);
 }
 
 /** Where a threshold is among those in ascending order: between two of them a fraction, beyond all the end. */
