@@ -9,7 +9,7 @@ from tiny_country import fitted_model, prepared_country
 
 import vbagg
 from vbagg.errors import NoUncertaintyError
-from vbagg.geo import Prepared, people_above, pieces
+from vbagg.geo import Prepared, people_above, pieces, polygon_table
 from vbagg.geo.above import COLUMNS, DRAWS, PeopleAbove, _evenly_by_people, _where_people_are
 from vbagg.geo.units import Units
 
@@ -92,6 +92,18 @@ def test_pieces_say_what_one_piece_says(prepared, table, monkeypatch):
     widths = [one["above_upper"] - one["above_lower"] for one in (found, table)]
     middle = (table["above"] > 0.2 * everybody) & (table["above"] < 0.8 * everybody)
     assert widths[0][middle].mean() == pytest.approx(widths[1][middle].mean(), rel=0.15)
+
+
+def test_polygons_have_people_above_the_threshold_of_a_run(prepared):
+    found = polygon_table(fitted_model(), prepared, "cases", 0.8, PER, threshold=13.37).set_index("name")
+    bags = prepared.bags()
+    chance = fitted_model().posterior(bags).exceedance(13.37 / PER)
+    for at, label in enumerate(bags.labels):
+        rows = bags.bag == at
+        expected = sum(w * p for w, p in zip(bags.weight[rows], chance[rows], strict=True))
+        assert found["population_above"][label] == pytest.approx(expected, rel=1e-6)
+    assert found["population_above"].nunique() > 10
+    assert "population_above" not in polygon_table(fitted_model(), prepared, "cases", 0.8, PER)
 
 
 def test_thresholds_do_not_depend_on_pieces(prepared, monkeypatch):

@@ -7,12 +7,15 @@ import pandas as pd
 import pytest
 
 from vbagg.geo.above import COLUMNS
+from vbagg.report import Judgement
 from vbagg.workflow.folder import RunFolder
 from vbagg.workflow.report_page.above import above_curve, start_of
 from vbagg.workflow.report_page.subject import Subject
 from vbagg.workflow.results import ABOVE, read_people_above, write_people_above
 from vbagg.workflow.run import Run
 from vbagg.workflow.settings import from_words
+
+YES = Judgement("yes", "?", "Yes", [])
 
 
 def people(thresholds=(1.0, 2.0, 4.0, 10.0), above=(90.0, 70.0, 20.0, 0.0), **changed):
@@ -65,7 +68,7 @@ def test_the_curve_starts_at_the_threshold_of_the_run_or_at_the_mean_rate():
 def test_the_page_takes_what_is_there(tmp_path):
     subject = subject_of(tmp_path, threshold=4.0, level=0.9)
     write_people_above(people(), subject.maps)
-    curve = above_curve(subject)
+    curve = above_curve(subject, YES)
     assert curve.thresholds == [1.0, 2.0, 4.0, 10.0]
     assert curve.above == [90.0, 70.0, 20.0, 0.0]
     assert (curve.everybody, curve.start, curve.counted) == (100.0, 4.0, "population")
@@ -87,19 +90,30 @@ def test_the_page_takes_what_is_there(tmp_path):
 def test_what_is_counted_is_told(tmp_path, options, told):
     subject = subject_of(tmp_path, **options)
     write_people_above(people(), subject.maps)
-    _, note = above_curve(subject).notes
+    _, note = above_curve(subject, YES).notes
+    assert told in note
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [("no", "cannot be relied on"), ("with care", "read them with care"), ("unchecked", "nobody has checked")],
+)
+def test_numbers_are_as_good_as_the_map(tmp_path, word, told):
+    subject = subject_of(tmp_path)
+    write_people_above(people(), subject.maps)
+    note, _ = above_curve(subject, Judgement(word, "?", word, [])).notes
     assert told in note
 
 
 def test_relative_risks_have_no_units(tmp_path):
     subject = subject_of(tmp_path, exposure="expected")
     write_people_above(people(), subject.maps)
-    assert above_curve(subject).units == ""
+    assert above_curve(subject, YES).units == ""
 
 
 def test_a_run_of_an_earlier_version_has_a_page_without_it(tmp_path):
     subject = subject_of(tmp_path)
-    assert above_curve(subject) is None
+    assert above_curve(subject, YES) is None
     log = (tmp_path / "run.log").read_text()
     assert "does not say how many people live above a threshold" in log
     assert "`vbagg predict --force` makes it" in log

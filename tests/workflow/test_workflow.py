@@ -62,6 +62,7 @@ def test_a_run_writes_everything(finished):
     chosen = table[table["threshold"] == 20].iloc[0]
     low, high = (numerals.count(float(f"{chosen[name]:.2e}")) for name in ("above_lower", "above_upper"))
     assert f"({low} to {high}) live where the rate is above 20 cases per 1000 people." in page
+    assert '<th scope="col" class="number">People above 20</th>' in page
     assert '<a href="../maps/cases/people_above.csv">People above thresholds (table, CSV)</a>' in page
     assert "polygons" in (finished / "validation" / "cases" / "verdict.txt").read_text()
     assert "models: cases" in (finished / "run.log").read_text()

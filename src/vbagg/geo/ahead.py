@@ -42,7 +42,7 @@ def predict_ahead(
     """
     contents = contents_of(model, prepared, response, level, quantiles, threshold, per)
     rates = CellRates(contents, prepared.is_shared)
-    questions: list[Question] = [above, rates, FittedTotals.of(prepared, response, level, per, trials)]
+    questions: list[Question] = [above, rates, FittedTotals.of(prepared, response, level, per, trials, threshold)]
     keep.mkdir(parents=True, exist_ok=True)
     with ExitStack() as scratch:
         if hasattr(model, "area_sums"):

@@ -245,7 +245,7 @@ def _map(run: Run, folder: Path) -> None:
         if prepared.points is not None:
             _map_without_points(run, prepared, response, own)
         run.tell(f"{response}: polygons")
-        table = polygon_table(model, prepared, response, options.level, per, trials, **shared)
+        table = polygon_table(model, prepared, response, options.level, per, trials, options.threshold, **shared)
         write_polygons(table, own)
         run.folder.log(f"maps: {OddTotals(table, prepared.polygons.id, response, options.level).sentence()}")
         for path, polygons in zip(options.to, others, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 from vbagg import numerals
 from vbagg.geo.observed_totals import MISSING, OBSERVED, SUPPRESSED, states_in
 from vbagg.geo.round_grid import rounded
-from vbagg.report import AboveCurve
+from vbagg.report import AboveCurve, Judgement
 from vbagg.workflow.results import ABOVE, read_people_above
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ LEFT_OUT = (
 )
 
 
-def above_curve(subject: Subject) -> AboveCurve | None:
+def above_curve(subject: Subject, judgement: Judgement) -> AboveCurve | None:
     """What the stage of the maps found; None if it found nothing, which the log tells."""
     table = read_people_above(subject.maps)
     if table is None:
@@ -42,7 +42,7 @@ def above_curve(subject: Subject) -> AboveCurve | None:
         counted=subject.prepared.exposure,  # type: ignore[arg-type]
         units="" if subject.units.is_relative else subject.units.rate,
         response=subject.response,
-        notes=list(_notes(subject)),
+        notes=list(_notes(subject, judgement)),
     )
 
 
@@ -58,8 +58,12 @@ def start_of(table: pd.DataFrame, threshold: float | None) -> float:
     return float(thresholds[np.argmin(np.abs(thresholds - threshold))])
 
 
-def _notes(subject: Subject) -> Iterator[str]:
+def _notes(subject: Subject, judgement: Judgement) -> Iterator[str]:
+    """What to know of the numbers: first how far to trust them."""
     say, run = subject.say, subject.run
+    key = judgement.word.replace(" ", "_")
+    if key != "yes":
+        yield say(f"above.map_{key}")
     yield say("above.interval", level=numerals.level(run.settings.maps.level))
     if run.settings.maps.threshold is not None:
         yield say("above.where", threshold=numerals.given(run.settings.maps.threshold))

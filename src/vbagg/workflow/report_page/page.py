@@ -70,7 +70,7 @@ def report_of(subject: Subject, layers: list[MapLayer], drawn: pictures.Figures)
         paragraph=opening(subject, sums, layers),
         judgement=judgement,
         summary=key_figures(subject, sums),
-        above=above_curve(subject),
+        above=above_curve(subject, judgement),
         tables=list(area_tables(subject)),
         layers=layers,
         bounds=subject.frame.bounds,
