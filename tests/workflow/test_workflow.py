@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from vbagg import numerals
 from vbagg.cli import main
 from vbagg.geo.country_files import write_country
+from vbagg.report.above import amounts
+from vbagg.report.texts import texts_in
 from vbagg.workflow.folder import RunFolder
 from vbagg.workflow.noted import NotedSettings
 from vbagg.workflow.run import Run
@@ -60,8 +61,8 @@ def test_a_run_writes_everything(finished):
     assert (finished / "report" / "../maps/cases/rate_mean.tif").is_file()
     table = Run(read_settings(finished / "settings.toml"), RunFolder(finished)).people_above("cases")
     chosen = table[table["threshold"] == 20].iloc[0]
-    low, high = (numerals.count(float(f"{chosen[name]:.2e}")) for name in ("above_lower", "above_upper"))
-    assert f"({low} to {high}) live where the rate is above 20 cases per 1000 people." in page
+    ends = amounts(texts_in(), chosen["above_lower"], chosen["above_upper"])
+    assert f"people ({ends}) live where the rate is above 20 cases per 1000 people." in page
     assert '<th scope="col" class="number">People above 20</th>' in page
     assert '<a href="../maps/cases/people_above.csv">People above thresholds (table, CSV)</a>' in page
     assert "polygons" in (finished / "validation" / "cases" / "verdict.txt").read_text()
