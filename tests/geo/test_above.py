@@ -112,15 +112,15 @@ def test_thresholds_do_not_depend_on_pieces(prepared, monkeypatch):
     np.testing.assert_array_equal(whole.thresholds, parts.thresholds)
 
 
-def test_cells_of_the_pilot_are_where_people_are(prepared):
-    rows = _evenly_by_people(prepared, 400)
-    assert len(rows) == pytest.approx(400, abs=2)
+def test_cells_of_the_pilot_are_where_people_are(prepared, monkeypatch):
     pixels = prepared.pixels
-    expected = pixels["weight"] / pixels["weight"].sum() * 400
-    found = rows.groupby(["x", "y"]).size().reindex(pd.MultiIndex.from_frame(pixels[["x", "y"]]), fill_value=0)
-    together = expected.groupby([pixels["x"], pixels["y"]]).sum()
-    own = found[~found.index.duplicated()]
-    assert np.abs(own - together.reindex(own.index)).max() < 3
+    place = [pixels["x"], pixels["y"]]
+    expected = (pixels["weight"] / pixels["weight"].sum() * 400).groupby(place).sum()
+    for own in (prepared, cut(prepared, monkeypatch, 25)):
+        rows = _evenly_by_people(own, 400)
+        assert len(rows) == pytest.approx(400, abs=2)
+        found = rows.groupby(["x", "y"]).size().reindex(expected.index, fill_value=0)
+        assert np.abs(found - expected).max() < 3
 
 
 def test_answers_depend_on_what_is_asked():

@@ -79,6 +79,24 @@ def test_the_mean_is_the_weight_times_the_probability_of_exceedance(data, counts
     np.testing.assert_array_equal(drawn[:, 5], 0.0)
 
 
+def test_small_totals_leave_much_open(data):
+    """Most of what is not known of these bags is how large their totals are."""
+    bags, f, _ = data
+    rng = np.random.default_rng(3)
+    few = bags.with_arrays(bags.X, 0.03 * bags.weight)
+    y = rng.poisson(few.sum_by_bag(few.weight * np.exp(f)) * rng.gamma(1, 1.0, 20)).astype(float)
+    search = vbagg.Newton(max_iterations=2, starts=1)
+    model = vbagg.VBAgg("negative_binomial", landmarks=4, hyper="point", inference=search)
+    with pytest.warns(vbagg.errors.ConvergenceWarning):
+        model.fit(few, y)
+    posterior = model.posterior(few)
+    thresholds = posterior.quantile(np.array([0.05, 0.95])).mean(axis=1)
+    drawn = model.weight_above(few, thresholds, DRAWS, seed=3)
+    for above, threshold in zip(drawn.T, thresholds, strict=True):
+        expected = few.weight @ posterior.exceedance(threshold)
+        assert above.mean() == pytest.approx(expected, abs=4.5 * above.std() / np.sqrt(DRAWS))
+
+
 def test_draws_are_as_wide_as_those_of_a_loop_over_joint_draws(data, counts):
     """Those of `sample` are moved once more until totals are met, which makes them narrower by little."""
     bags = data[0]
