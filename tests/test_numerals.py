@@ -71,6 +71,10 @@ def test_numbers_are_written_as_people_do(write, value, text):
     assert write(value) == text
 
 
+def test_numbers_beside_each_other_keep_their_zeros():
+    assert [numerals.padded(value, 3) for value in (6.7, 24.2, 0.5, 1234.0)] == ["6.70", "24.2", "0.500", "1,234"]
+
+
 def test_digits_are_those_of_the_number():
     rng = np.random.default_rng(0)
     for value in (rng.choice([-1, 1], 400) * 10.0 ** rng.uniform(-9, 17, 400)).tolist():

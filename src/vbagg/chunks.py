@@ -402,3 +402,14 @@ def gather_rows(parts: list[np.ndarray], chunks: list[Chunk]) -> np.ndarray:
     out = np.empty((rows >= 0).sum())
     out[rows[rows >= 0]] = values[rows >= 0]
     return out
+
+
+def gather_draws(parts: list[np.ndarray], chunks: list[Chunk]) -> np.ndarray:
+    """Draws (s, t, n) for individuals of all chunks as (s, rows), in their precision."""
+    out = np.empty((len(parts[0]), sum((chunk.rows >= 0).sum() for chunk in chunks)), parts[0].dtype)
+    for part, chunk in zip(parts, chunks, strict=True):
+        rows = np.ravel(chunk.rows)
+        inside = rows >= 0
+        values = part.reshape(len(part), -1)
+        out[:, rows[inside]] = values if inside.all() else values[:, inside]
+    return out

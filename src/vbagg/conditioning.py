@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vbagg.apart import variances_apart
-from vbagg.chunks import Chunk, Tiles, gather, gather_rows
+from vbagg.chunks import Chunk, Tiles, gather, gather_draws, gather_rows
 from vbagg.compiling import jit
 from vbagg.elbo import Parameters, Spec
 from vbagg.features import Basis
@@ -61,11 +61,13 @@ class Moments:
     """Of individuals, if asked for: `mean` and `variance` of `f`, its `residual` variance, `influence` on `h`, `shape`
     of the bag's effect (of `f` per unit of `h`), covariances `with_residual` and `with_weights` with `h`; and the
     variances of `Apart`."""
+    moved: np.ndarray | None = None
+    """(s, n) how far steps of the weights, if some are given, move `f` of individuals; in single precision."""
 
 
 @jit(static_argnames=("spec", "individuals"))
 def _moments(
-    spec: Spec, basis: Basis, mu: Array, factor: Array, chunk: Chunk, individuals: bool
+    spec: Spec, basis: Basis, mu: Array, factor: Array, chunk: Chunk, individuals: bool, steps: Array | None
 ) -> tuple[tuple[Array, ...], dict[str, Array]]:
     link = spec.link
     staged, with_drawn = stage_for_prediction(spec.feature_map, basis, chunk, mu, factor, cross=individuals)
@@ -79,7 +81,8 @@ def _moments(
     normal = sum_tiles(staged.tiles, jnp.sum(influence * shape, axis=-1))
     direction = (slope_of_bag * of_bags[-1]) @ factor @ factor.T
     apart = variances_apart(staged, with_drawn)
-    return of_bags, {
+    moved = {} if steps is None else {"moved": jnp.einsum("tnm,ms->stn", staged.A.astype(FAST), steps.astype(FAST))}
+    return of_bags, moved | {
         "mean": mean,
         "variance": variance,
         "residual": staged.residual_diagonal,
@@ -94,18 +97,25 @@ def _moments(
 
 
 def moments(
-    spec: Spec, basis: Basis, mu: np.ndarray, factor: np.ndarray, chunks: list[Chunk], individuals: bool = True
+    spec: Spec,
+    basis: Basis,
+    mu: np.ndarray,
+    factor: np.ndarray,
+    chunks: list[Chunk],
+    individuals: bool = True,
+    steps: np.ndarray | None = None,
 ) -> Moments:
-    """One pass over all individuals of chunks, each by one compiled function."""
+    """One pass over all individuals of chunks, each by one compiled function; `steps` (m, s) of the weights."""
 
     def part(chunk: Chunk) -> tuple[tuple[np.ndarray, ...], dict[str, np.ndarray]]:
         # as NumPy: waits, so that each thread holds the features of one chunk at a time
-        return jax.tree.map(np.asarray, _moments(spec, basis, mu, factor, chunk, individuals))
+        return jax.tree.map(np.asarray, _moments(spec, basis, mu, factor, chunk, individuals, steps))
 
     parts = list(in_threads(part, chunks, kind=lambda chunk: (*chunk.shape, chunk.residual)))
     M, V_q, s, directions = (gather([bags[k] for bags, _ in parts], chunks) for k in range(4))
+    moved = None if steps is None else gather_draws([rows.pop("moved") for _, rows in parts], chunks)
     rows = {name: gather_rows([of_rows[name] for _, of_rows in parts], chunks) for name in parts[0][1]}
-    return Moments(M, V_q, s, directions, rows)
+    return Moments(M, V_q, s, directions, rows, moved)
 
 
 @dataclass(frozen=True)

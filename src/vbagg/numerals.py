@@ -112,6 +112,11 @@ def significant(value: float, digits: int) -> str:
     return _stripped(_rounded(value, digits))
 
 
+def padded(value: float, digits: int) -> str:
+    """At least so many digits, with zeros at the end: numbers that stand beside each other are alike."""
+    return _rounded(value, digits)
+
+
 def span(low: float, high: float, write: Write) -> str:
     """An interval: "10 to 12", or "10 or more"."""
     say = texts_in()

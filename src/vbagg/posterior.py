@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
-import scipy.spatial.distance
 
 from vbagg import laws
 from vbagg.chunks import round_up
@@ -226,10 +225,19 @@ def draw_near_alike(
     drawn, with_mean = np.empty((len(places), n)), np.empty(len(places))
     for start in range(0, len(places), JOINT_ROWS):
         rows = slice(start, start + JOINT_ROWS)
-        correlation = np.exp(-scipy.spatial.distance.cdist(places[rows], places[rows]))
-        drawn[rows] = _root(correlation) @ rng.standard_normal((len(correlation), n))
-        with_mean[rows] = correlation @ share[rows]
+        root, with_mean[rows] = near_alike(places[rows], share[rows])
+        drawn[rows] = root @ rng.standard_normal((len(root), n))
     return drawn, 1 - 2 * with_mean + share @ with_mean
+
+
+def near_alike(places: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Roots (..., j, j) of the correlations `exp(-distance)` of places (..., j, 2), and correlations with their mean.
+
+    The mean is weighted by `share` (..., j).
+    """
+    apart = places[..., :, None, :] - places[..., None, :, :]
+    correlation = np.exp(-np.sqrt(np.sum(apart**2, axis=-1)))
+    return _root(correlation), np.sum(correlation * share[..., None, :], axis=-1)
 
 
 def _root(R: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from tiny_country import CHEAP, EAST, NORTH, SOUTH, WEST, fitted_model, prepared
 
 from vbagg.cluster import local_cluster
 from vbagg.errors import ClusterError
-from vbagg.geo import Prepared, aggregate, answers, pieces, polygon_table, read_polygons, write_maps
+from vbagg.geo import Prepared, aggregate, answers, people_above, pieces, polygon_table, read_polygons, write_maps
 from vbagg.workflow.job import carry_out_stages
 from vbagg.workflow.progress import showing
 from vbagg.workflow.settings import from_words
@@ -96,6 +96,14 @@ def test_tables_of_workers_are_those_of_one_process(client, cut, whole):
 
 
 @pytest.mark.slow
+def test_people_above_thresholds_are_those_of_one_process(client, cut, tmp_path):
+    asked = {"thresholds": [8.0, 15.5, 31.0], "per": 500.0}
+    here = people_above(fitted_model(), cut, "cases", **asked)
+    pd.testing.assert_frame_equal(
+        people_above(fitted_model(), cut, "cases", keep=tmp_path, client=client, **asked), here, rtol=1e-5
+    )
+
+
 def test_after_the_scheduler_is_gone_finished_pieces_count(client, cut, expected, tmp_path):
     kept, told = tmp_path / "kept", []
     with pytest.raises(ClusterError, match="The connection to the scheduler was lost"):

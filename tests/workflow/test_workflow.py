@@ -9,9 +9,12 @@ import pytest
 
 from vbagg.cli import main
 from vbagg.geo.country_files import write_country
-from vbagg.report.texts import texts_in
+from vbagg.report.above import amounts
+from vbagg.texts import texts_in
+from vbagg.workflow.folder import RunFolder
 from vbagg.workflow.noted import NotedSettings
-from vbagg.workflow.settings import WORDS, make_settings
+from vbagg.workflow.run import Run
+from vbagg.workflow.settings import WORDS, make_settings, read_settings
 from vbagg.workflow.stages import STAGES
 
 OUTPUTS = ["check", "maps", "models", "prepared", "report", "run.log", "settings.toml", "validation"]
@@ -45,6 +48,7 @@ def test_a_run_writes_everything(finished):
         "exceedance.tif",
         "polygons.gpkg",
         "polygons.csv",
+        "people_above.csv",
         "health_areas.csv",
     } <= maps
     page = (finished / "report" / "report.html").read_text()
@@ -58,6 +62,12 @@ def test_a_run_writes_everything(finished):
     assert page.count('class="areas"') == 2
     assert '<a href="../maps/cases/rate_mean.tif">' in page
     assert (finished / "report" / "../maps/cases/rate_mean.tif").is_file()
+    table = Run(read_settings(finished / "settings.toml"), RunFolder(finished)).people_above("cases")
+    chosen = table[table["threshold"] == 20].iloc[0]
+    ends = amounts(texts_in(), chosen["above_lower"], chosen["above_upper"])
+    assert f"people ({ends}) live where the rate is above 20 cases per 1000 people." in page
+    assert '<th scope="col" class="number">People above 20</th>' in page
+    assert '<a href="../maps/cases/people_above.csv">People above thresholds (table, CSV)</a>' in page
     assert "polygons" in (finished / "validation" / "cases" / "verdict.txt").read_text()
     assert "models: cases" in (finished / "run.log").read_text()
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vbagg.workflow.job import check, run
 
 try:
+    from vbagg.geo.above import people_above
     from vbagg.geo.aggregate import aggregate, polygon_table, write_polygons
     from vbagg.geo.catchments import catchments_by_travel, catchments_from_shares, catchments_of
     from vbagg.geo.cell_shares import CellShares, attendance
@@ -47,6 +48,7 @@ __all__ = [
     "check",
     "open_layers",
     "overlay",
+    "people_above",
     "polygon_table",
     "predict",
     "prepare",

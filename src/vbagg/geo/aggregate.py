@@ -32,7 +32,7 @@ from vbagg.geo.pieces import whole_runs
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
 from vbagg.geo.told import COMPLETENESS, RELATIVE_SD
-from vbagg.geo.totals import TAILS, FittedTotals, posterior_totals, summary
+from vbagg.geo.totals import ABOVE, TAILS, FittedTotals, posterior_totals, summary
 from vbagg.geo.units import Units, likelihood_of, units_of
 
 Floats = NDArray[np.float64]
@@ -49,6 +49,7 @@ def polygon_table(
     level: float = 0.95,
     per: float = 1000.0,
     trials: str | None = None,
+    threshold: float | None = None,
     *,
     keep: Path | str | None = None,
     client: Any = None,
@@ -69,6 +70,8 @@ def polygon_table(
         Rates are given per so many people (square kilometres without a population).
     trials
         Column with the number examined, for the binomial: rates are then relative to it.
+    threshold
+        A rate, in units of `per`: how many people of each polygon are expected to live above it.
     keep, client
         As for `write_maps`; workers on other machines need a folder `keep` that they share with this process.
 
@@ -96,13 +99,15 @@ def polygon_table(
       the totals of the other polygons alone
     - `chance`: probability by them, doubled, of a total at least as far out on its side as the observed one
     - `stands_out`: whether that is odd among so many polygons (`vbagg.effects.stand_out`)
+    - with a threshold: `population_above` (or `area_above`), the sum over cells of their people times the probability
+      that the rate is above it
 
     Polygons without weight have none of the fitted ones, and those of which nothing was observed no effect and no
     `chance`; where only bounds are known, `chance` is that of the likeliest total between them. A model without
     uncertainty has no interval of the total, and nothing from `information` on.
     """
     units = units_of(prepared, response, per, likelihood_of(model).name)
-    question = FittedTotals.of(prepared, response, level, per, trials)
+    question = FittedTotals.of(prepared, response, level, per, trials, threshold)
     with _place(keep) as folder:
         (answers,) = ask(model, prepared.pieces, [question], folder, keep=keep is not None, client=client)
         found = question.columns(answers)
@@ -110,6 +115,7 @@ def polygon_table(
     exposure = np.zeros(n)
     exposure[at] = found.pop("exposure")
     base = exposure if question.examined is None else question.examined
+    people = found.pop(ABOVE)
     labels = prepared.polygons.labels
     told = {COLUMNS[name]: values.reindex(labels).to_numpy() for name, values in prepared.reporting().items()}
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -124,6 +130,8 @@ def polygon_table(
     columns |= _spread(found, at, n)
     chance = Tails(*(columns.pop(name) for name in TAILS)).chance
     columns |= {"chance": chance, "stands_out": stand_out(chance)}
+    if threshold is not None:
+        columns |= _spread({f"{prepared.exposure}_{ABOVE}": people}, at, n)
     return polygon_frame(prepared.polygons, columns, model, units, level)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from vbagg.geo.above import PeopleAbove
 from vbagg.geo.aggregate import lay_areas
 from vbagg.geo.answers import Question, ask
 from vbagg.geo.cell_rates import CellRates
@@ -22,6 +23,7 @@ def predict_ahead(
     model: Any,
     prepared: Prepared,
     others: Sequence[Polygons],
+    above: PeopleAbove,
     *,
     response: str,
     level: float,
@@ -33,13 +35,14 @@ def predict_ahead(
     client: Any,
     report: Report,
 ) -> None:
-    """Put into `keep` what `write_maps`, `polygon_table` and `aggregate` will look for there, if called alike.
+    """Put into `keep` what all that is made of pieces will look for there, if called alike.
 
-    A table of one piece does not need it: it stays in memory, and the model keeps what it found.
+    That is `people_above`, `write_maps`, `polygon_table` and `aggregate`. A table of one piece does not need it: it
+    stays in memory, and the model keeps what it found. Draws come first, since their pass finds what the others need.
     """
     contents = contents_of(model, prepared, response, level, quantiles, threshold, per)
     rates = CellRates(contents, prepared.is_shared)
-    questions: list[Question] = [rates, FittedTotals.of(prepared, response, level, per, trials)]
+    questions: list[Question] = [above, rates, FittedTotals.of(prepared, response, level, per, trials, threshold)]
     keep.mkdir(parents=True, exist_ok=True)
     with ExitStack() as scratch:
         if hasattr(model, "area_sums"):

@@ -78,6 +78,8 @@ class FittedTotals:
         Completeness of reports, and relative standard deviations of people, of all polygons as far as they are told.
     level, per
         Level of intervals, and units of rates.
+    threshold
+        A rate in these units; people of each polygon above it are asked for, if there is one.
     """
 
     labels: NDArray[np.object_]
@@ -86,23 +88,33 @@ class FittedTotals:
     level: float
     per: float
     reporting: dict[str, Floats] = field(default_factory=dict)
+    threshold: float | None = None
     name: str = "totals"
 
     @classmethod
-    def of(cls, prepared: Prepared, response: str, level: float, per: float, trials: str | None) -> FittedTotals:
+    def of(
+        cls,
+        prepared: Prepared,
+        response: str,
+        level: float,
+        per: float,
+        trials: str | None,
+        threshold: float | None = None,
+    ) -> FittedTotals:
         """Those of a response of prepared data."""
         labels = prepared.polygons.labels
         examined = None if trials is None else prepared.y(trials).reindex(labels).to_numpy()
         reporting = {
             name: values.reindex(labels).fillna(EXACT[name]).to_numpy() for name, values in prepared.reporting().items()
         }
-        return cls(labels, prepared.polygons.totals(response).exact, examined, level, per, reporting)
+        return cls(labels, prepared.polygons.totals(response).exact, examined, level, per, reporting, threshold)
 
     def told(self) -> str:
         """Units, and what was observed."""
         examined = None if self.examined is None else self.examined.tolist()
         reporting = {name: values.tolist() for name, values in self.reporting.items()}
-        return repr((NAMES, self.level, self.per, self.labels.tolist(), self.y.tolist(), examined, reporting))
+        asked = NAMES, self.level, self.per, self.threshold
+        return repr((*asked, self.labels.tolist(), self.y.tolist(), examined, reporting))
 
     def answer(self, model: Any, rows: PieceRows) -> Floats:
         """Columns of `NAMES` (k, polygons)."""
@@ -121,7 +133,16 @@ class FittedTotals:
         middle, residual = np.where(np.isnan(y), np.nan, (below + upto) / 2), (y - new.mean) / new.std
         told = model.information(bags).bags if hasattr(model, "information") else np.full(len(bags), np.nan)
         own = _effects(model, bags, examined, self.level)
-        return np.stack([at, exposure, *fitted, *new.interval(self.level), *rates, middle, residual, told, *own])
+        people = self._people_above(model, bags)
+        return np.stack(
+            [at, exposure, *fitted, *new.interval(self.level), *rates, middle, residual, told, *own, people]
+        )
+
+    def _people_above(self, model: Any, bags: Bags) -> Floats:
+        """Sums over the individuals of each bag of their weight times the probability; NaN if nobody asked."""
+        if self.threshold is None or isinstance(posterior := model.posterior(bags), PointEstimate):
+            return np.full(len(bags), np.nan)
+        return bags.sum_by_bag(bags.weight * posterior.exceedance(self.threshold / self.per))
 
     def columns(self, answers: Answers) -> dict[str, Floats]:
         """Answers about all pieces, by name."""
@@ -143,10 +164,13 @@ EFFECTS = (
 )
 TAILS = ("at_most", "at_least")
 """What `vbagg.effects` says of polygons, and where their totals lie in what the others expect."""
+ABOVE = "above"
+"""People of polygons that are likely to live above the threshold."""
 NAMES = (
     *("position", "exposure", "fitted", "fitted_lower", "fitted_upper", "predicted_lower", "predicted_upper"),
     *("rate", "rate_lower", "rate_upper", "pit", "residual", "information"),
     *EFFECTS,
     *TAILS,
+    ABOVE,
 )
 """Of the columns of an answer about fitted polygons."""

@@ -22,6 +22,7 @@ from vbagg.laws import Law, Mixture, Summary
 from vbagg.likelihoods.base import Likelihood
 from vbagg.likelihoods.reported import COMPLETENESS, EXPOSURE_SPREAD
 from vbagg.models import setup
+from vbagg.models.above import Draws, edges_of, weight_above
 from vbagg.models.areas import Areas, AreaSums, area_sums
 from vbagg.models.bag_effects import bag_effects
 from vbagg.models.bag_information import bag_information
@@ -266,6 +267,15 @@ class Fitted:
 
         drawn = self._mixed_draws(draw)(n, seed)
         return Simulated(drawn[:, : bags.n_individuals], drawn[:, bags.n_individuals :])
+
+    def weight_above(
+        self, bags: Bags, thresholds: np.ndarray, offset: Any, weight: np.ndarray, draws: Draws
+    ) -> np.ndarray:
+        """Joint draws (n, k) of the weight of individuals whose rate is above thresholds, which are in order."""
+        plan, outputs = self._plan(bags, offset, all_rows=True), self._outputs(bags, offset)
+        edges = edges_of(self.spec.link, thresholds / self.rate_scale)
+        with jax.enable_x64(True), one_blas_thread():
+            return weight_above(self.members, plan, outputs, weight, edges, draws)
 
     def knows(self, bags: Bags, offset: Any) -> np.ndarray:
         """(b) whether each bag is one that the model was fitted to."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -107,6 +107,13 @@ class Plan:
             found = self._moments[id(member)] = moments(*member.state, self.chunks(member), individuals)
         return found
 
+    def moved(self, member: Member, steps: np.ndarray) -> np.ndarray:
+        """How far steps (m, s) of the weights move `f` of individuals (s, n), in the pass that finds the moments."""
+        found = moments(*member.state, self.chunks(member), True, steps)
+        self._moments[id(member)] = replace(found, moved=None)
+        assert found.moved is not None
+        return found.moved
+
     @cached_property
     def places(self) -> np.ndarray | None:
         """Coordinates (n, 2) of the rows in units of the size of their bag; None where there are no coordinates."""
@@ -164,7 +171,7 @@ class Totals:
     def draw(self, n: int, seed: int) -> np.ndarray:
         """Joint draws (n, b): the marginal distributions are those of the law, the weights make them go together."""
         rng = np.random.default_rng(seed)
-        common = rng.standard_normal((n, self.directions.shape[1])) @ _unit(self.directions)[0].T
+        common = rng.standard_normal((n, self.directions.shape[1])) @ unit_rows(self.directions)[0].T
         own = np.random.default_rng([seed, 4]).standard_normal(common.shape)
         share = self._explained if self.state is None else self.state.share_of_weights
         return self.law.at_scores(share * common + np.sqrt(1 - share**2) * own)
@@ -218,7 +225,7 @@ class _Scores:
 
     def __init__(self, member: Member, directions: np.ndarray, state: BagState, n: int, seed: int) -> None:
         self.member, self.state = member, state
-        _, length = _unit(directions @ member.q.factor)
+        _, length = unit_rows(directions @ member.q.factor)
         self.directions = directions / length[:, None]
         self.own = np.random.default_rng([seed, 4]).standard_normal((len(directions), n))
 
@@ -230,7 +237,7 @@ class _Scores:
         return state.mean[bag] + by_weights + np.sqrt(state.variance[bag]) * self.own[bag]
 
 
-def _unit(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of length one, and by what they were divided."""
     length = np.linalg.norm(rows, axis=1)
     length = np.where(length > 0, length, 1.0)

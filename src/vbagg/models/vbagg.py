@@ -25,6 +25,7 @@ from vbagg.likelihoods import get_likelihood
 from vbagg.likelihoods.base import Likelihood
 from vbagg.links import get_link
 from vbagg.models import setup
+from vbagg.models.above import Draws
 from vbagg.models.areas import AreaSums
 from vbagg.models.base import BagModel
 from vbagg.models.fitted import Fitted
@@ -231,6 +232,37 @@ class VBAgg(BagModel):
         if n < 1:
             raise ValueError(f"`n` must be at least 1; got {n}.")
         return fitted.simulated(bags, trials, offset, completeness, weight_sd, n, seed)
+
+    def weight_above(
+        self, bags: Bags, thresholds: Any, n: int = 200, seed: int = 0, part: int = 0, offset: Any = None
+    ) -> np.ndarray:
+        """Joint draws of the weight, such as people, of the individuals whose rate is above each threshold.
+
+        Parameters
+        ----------
+        bags
+            Those that the model was fitted to, whose individuals are conditioned on their bag's output, or others.
+        thresholds
+            Rates (k).
+        n, seed
+            Number of draws, and their seed.
+        part
+            Bags that are asked about one after the other go together by one seed and a number of their own each: draws
+            share parameters and weights of the process, and can be added up.
+        offset
+            Known term of `f` per row.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            Its mean is the sum of the weight times `posterior(bags).exceedance`, up to the error of so many draws.
+        """
+        fitted = self._checked()
+        fitted.frame.check_bags(bags)
+        rates, place = np.unique(np.asarray(thresholds, dtype=float).ravel(), return_inverse=True)
+        if n < 1 or not np.isfinite(rates).all():
+            raise ValueError(f"`n` must be at least 1 and `thresholds` finite; got {n} and {thresholds!r}.")
+        return fitted.weight_above(bags, rates, offset, bags.weight, Draws(n, seed, part))[:, place]
 
     def latent_parts(self, X: Any, place: Sequence[str] = ("x", "y")) -> LatentParts:
         """How well the latent function is known of new individuals: what covariates say of it, and what the place says.

@@ -3,6 +3,7 @@
 `Report` holds plain data alone; `write_report` turns it into a page that opens from disk without any outside request.
 """
 
+from vbagg.report.above import AboveCurve
 from vbagg.report.area_table import Area, AreaTable, Cell, Column, Order
 from vbagg.report.content import (
     Code,
@@ -24,6 +25,7 @@ from vbagg.report.content import (
 from vbagg.report.page import write_report
 
 __all__ = [
+    "AboveCurve",
     "Area",
     "AreaTable",
     "Cell",

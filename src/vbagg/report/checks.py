@@ -27,7 +27,7 @@ from vbagg.report.content import (
 
 MOST_PIXELS = 4096 * 4096
 """What browsers on phones can draw."""
-RESERVED_ANCHORS = ("map", "cite", "appendix", "words")
+RESERVED_ANCHORS = ("above", "map", "cite", "appendix", "words")
 
 
 def check(report: Report) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from vbagg.language import ENGLISH
+from vbagg.report.above import AboveCurve
 from vbagg.report.area_table import AreaTable
 
 Level = Literal["error", "warning", "advice"]
@@ -223,6 +224,8 @@ class Report:
     judgement : Judgement, optional
     summary : sequence of (label, value)
         A few key facts.
+    above : AboveCurve, optional
+        How many people live above a threshold.
     tables : sequence of AreaTable
     layers : sequence of MapLayer
         The first is shown at the start. All have one shape, at most 16.7 million pixels.
@@ -250,6 +253,7 @@ class Report:
     paragraph: str = ""
     judgement: Judgement | None = None
     summary: Sequence[tuple[str, str]] = ()
+    above: AboveCurve | None = None
     tables: Sequence[AreaTable] = ()
     layers: Sequence[MapLayer] = ()
     bounds: tuple[float, float, float, float] | None = None

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from vbagg.files import written_whole
 from vbagg.language import written_in
+from vbagg.report import above
 from vbagg.report.blocks import shown_blocks
 from vbagg.report.checks import check
 from vbagg.report.content import Report, Section
@@ -25,7 +26,17 @@ from vbagg.report.table_data import ShownAreas, area_blocks, shown_tables
 from vbagg.report.texts import Texts, scripted, texts_in
 from vbagg.report.viewer import viewer_data
 
-STYLES = ("base.css", "sections.css", "verdict.css", "areas.css", "words.css", "viewer.css", "map.css", "print.css")
+STYLES = (
+    "base.css",
+    "sections.css",
+    "verdict.css",
+    "above.css",
+    "areas.css",
+    "words.css",
+    "viewer.css",
+    "map.css",
+    "print.css",
+)
 SCRIPTS = (
     "dom.js",
     "texts.js",
@@ -44,6 +55,7 @@ SCRIPTS = (
     "compare.js",
     "controls.js",
     "viewer.js",
+    "above.js",
     "area_rows.js",
     "areas.js",
     "download.js",
@@ -92,6 +104,7 @@ def _page_html(report: Report) -> str:
     reasons = report.judgement.reasons if report.judgement else ()
     shown = {
         "paragraph": opening(report.paragraph),
+        **_shown_above(report, say, glossary),
         "reasons": [opening(reason) for reason in reasons],
         "sections": _shown(report.sections, glossary),
         "appendix": _shown(report.appendix, glossary),
@@ -117,6 +130,7 @@ def _data(report: Report, say: Texts, tables: Sequence[ShownAreas], glossary: Gl
     """All that scripts read."""
     yield DataBlock("vbagg-words", script_json(glossary.scripted), "application/json")
     yield DataBlock("vbagg-texts", script_json(scripted(say)), "application/json")
+    yield from [above.above_block(report.above)] if report.above else ()
     yield from viewer_data(report) if report.layers else ()
     yield from area_blocks(tables)
 
@@ -136,10 +150,22 @@ def _shown(sections: Sequence[Section], glossary: Glossary) -> list[dict[str, An
     ]
 
 
+def _shown_above(report: Report, say: Texts, glossary: Glossary) -> dict[str, Any]:
+    """People above a threshold, and what to know of them."""
+    if report.above is None:
+        return {}
+    explain = glossary.section()
+    return {
+        "above": above.shown_above(report.above, say),
+        "above_notes": [explain(note) for note in report.above.notes],
+    }
+
+
 def _targets(report: Report, say: Texts, glossary: Glossary) -> list[tuple[str, str]]:
     """Anchors and names of the parts of the page."""
     tables = [(table.anchor, table.title) for table in report.tables]
-    targets = [*tables[:1], *([("map", say("page.map"))] if report.layers else []), *tables[1:]]
+    people = [(above.ANCHOR, say(f"above.title_{report.above.counted}"))] if report.above else []
+    targets = [*people, *tables[:1], *([("map", say("page.map"))] if report.layers else []), *tables[1:]]
     targets += [(section.anchor, section.title) for section in report.sections if section.blocks]
     targets += [("cite", say("page.cite"))] if report.citation else []
     targets += [("appendix", say("page.appendix"))] if report.appendix else []

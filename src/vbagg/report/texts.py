@@ -10,7 +10,7 @@ from vbagg.texts import Texts, texts_in
 
 __all__ = ["LANGUAGES", "SCRIPTED", "Texts", "scripted", "texts_in"]
 
-SCRIPTED = ("numbers", "table", "viewer", "visit")
+SCRIPTED = ("above", "numbers", "table", "viewer", "visit")
 """Sections that the scripts of the page read."""
 
 

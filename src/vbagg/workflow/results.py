@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import geopandas as gpd
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
     from vbagg.doctor import Findings
@@ -30,6 +31,8 @@ RATES = (
 AREAS = ("covered", "rate", "rate_lower", "rate_upper")
 CHANGE = "with_points.json"
 """What points change in the maps."""
+ABOVE = "people_above.csv"
+"""How many people live above thresholds."""
 BOUNDS = ("observed_lower", "observed_upper")
 
 
@@ -132,6 +135,32 @@ def read_change(maps: Path) -> Change:
         if not all(0 <= value < float("inf") for value in change.document().values()):
             raise ValueError("it must hold numbers that are not negative")
         return change
+
+
+def write_people_above(table: pd.DataFrame, folder: Path) -> None:
+    """Write how many people live above thresholds."""
+    table.to_csv(folder / ABOVE, index=False, float_format="%.10g")
+
+
+def read_people_above(maps: Path) -> pd.DataFrame | None:
+    """What `write_people_above` wrote, None if nothing."""
+    import numpy as np
+    import pandas as pd
+
+    from vbagg.geo.above import COLUMNS, WORDS
+
+    path = maps / ABOVE
+    if not path.exists():
+        return None
+    with written_by("predict", path):
+        table = pd.read_csv(path)
+        numbers = [name for name in COLUMNS if name not in WORDS]
+        if list(table) != list(COLUMNS) or table.empty:
+            raise ValueError(f"it must have the columns {', '.join(COLUMNS)}, and rows")
+        values = table[numbers].to_numpy(np.float64)
+        if not (np.isfinite(values).all() and (np.diff(values[:, 0]) > 0).all() and (values[:, 1:] >= 0).all()):
+            raise ValueError("it must hold finite numbers, thresholds in ascending order, and nothing negative besides")
+    return table.astype(dict.fromkeys(numbers, np.float64))
 
 
 def write_validation(validation: Validation, folder: Path, unit: str) -> None:

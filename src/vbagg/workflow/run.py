@@ -18,11 +18,20 @@ from vbagg.files import file_names
 from vbagg.workflow.folder import SETTINGS, RunFolder
 from vbagg.workflow.noted import NotedSettings
 from vbagg.workflow.record import plain
-from vbagg.workflow.results import read_findings, read_judgement, read_recovery, read_validation, written_by
+from vbagg.workflow.results import (
+    ABOVE,
+    read_findings,
+    read_judgement,
+    read_people_above,
+    read_recovery,
+    read_validation,
+    written_by,
+)
 from vbagg.workflow.settings import Settings, setting, settings_text, write_settings
 
 if TYPE_CHECKING:
     import geopandas as gpd
+    import pandas as pd
     import xarray
 
     from vbagg.doctor import Findings
@@ -104,6 +113,16 @@ class Run:
         import geopandas as gpd
 
         return gpd.read_file(self.maps(response) / f"{name}.gpkg")
+
+    def people_above(self, response: str | None = None) -> pd.DataFrame:
+        """How many people live where the rate is above each of many thresholds; see `vbagg.geo.people_above`."""
+        table = read_people_above(self.maps(response))
+        if table is None:
+            raise ValueError(
+                f"{self.maps(response) / ABOVE} is not there: maps of new ground have none, nor those of earlier "
+                f"versions. Map again: `vbagg predict --force --out {self.folder.path}`."
+            )
+        return table
 
     def beyond(self, response: str | None = None) -> Beyond:
         """How much of new ground lies beyond what the training data cover: its `sentences()` and its `table()`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vbagg.errors import DataWarning, did_you_mean
 from vbagg.workflow.folder import SETTINGS
 from vbagg.workflow.point_words import with_words_of_points
-from vbagg.workflow.results import CHANGE, write_findings, write_validation
+from vbagg.workflow.results import CHANGE, write_findings, write_people_above, write_validation
 from vbagg.workflow.run import WITHOUT_POINTS, Run, Stage, outdated
 from vbagg.workflow.settings import NEIGHBOURS, NO_AREAS, Settings
 
@@ -207,6 +207,7 @@ def _fit_progress(run: Run, what: str) -> Callable[[dict[str, Any]], None]:
 
 
 def _map(run: Run, folder: Path) -> None:
+    from vbagg.geo.above import PeopleAbove
     from vbagg.geo.aggregate import aggregate, polygon_table, write_polygons
     from vbagg.geo.ahead import predict_ahead
     from vbagg.geo.maps import write_maps
@@ -224,9 +225,11 @@ def _map(run: Run, folder: Path) -> None:
         shown: dict[str, Any] = {"level": options.level, "quantiles": options.quantile, "threshold": options.threshold}
         told = shares_of_maps(run, f"{response}: maps")
         run.tell(f"{response}: maps")
+        above = PeopleAbove.of(model, prepared, response, per, options.threshold)
         if keep is not None:
             asked: dict[str, Any] = {"response": response, "per": per, "trials": trials}
-            predict_ahead(model, prepared, others, report=told, **asked, **shown, **shared)
+            predict_ahead(model, prepared, others, above, report=told, **asked, **shown, **shared)
+        people = above.table(model, prepared, options.level, **shared)
         write_maps(
             model,
             prepared,
@@ -238,10 +241,11 @@ def _map(run: Run, folder: Path) -> None:
             **shown,
             **shared,
         )
+        write_people_above(people, own)
         if prepared.points is not None:
             _map_without_points(run, prepared, response, own)
         run.tell(f"{response}: polygons")
-        table = polygon_table(model, prepared, response, options.level, per, trials, **shared)
+        table = polygon_table(model, prepared, response, options.level, per, trials, options.threshold, **shared)
         write_polygons(table, own)
         run.folder.log(f"maps: {OddTotals(table, prepared.polygons.id, response, options.level).sentence()}")
         for path, polygons in zip(options.to, others, strict=True):

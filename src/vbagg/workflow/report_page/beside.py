@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vbagg.report import Link, Links, Section
 from vbagg.workflow.folder import SETTINGS
+from vbagg.workflow.results import ABOVE
 
 if TYPE_CHECKING:
     from vbagg.report import MapLayer
@@ -24,7 +26,7 @@ def files_section(subject: Subject, layers: Sequence[MapLayer]) -> Section:
 
 def _links(subject: Subject, layers: Sequence[MapLayer]) -> Iterator[Link]:
     run, folder = subject.run, subject.run.folder
-    labels = {layer.name: layer.label for layer in layers}
+    labels = {layer.name: layer.label for layer in layers} | {Path(ABOVE).stem: subject.say("above.file")}
     record, own = folder.record("maps"), run.file_name(subject.response)
     paths = [folder["maps"] / name for name in (record.files if record is not None else ())]
     for path in sorted(paths, key=lambda path: (SHOWN.index(path.suffix) if path.suffix in SHOWN else 0, path.name)):

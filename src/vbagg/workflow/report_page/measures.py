@@ -100,6 +100,15 @@ def people(subject: Subject) -> Measure:
     )
 
 
+def people_above(subject: Subject, threshold: float) -> Measure:
+    """People of a district who live above the threshold of the run; draws tell their sum, with its interval."""
+    name, say = f"{subject.prepared.exposure}_above", subject.say
+    title = say(f"above.column_{subject.prepared.exposure}", threshold=numerals.given(threshold))
+    return Measure(
+        Column(title, about=say("above.column_about")), lambda row: number(row[name], numerals.count), {name: name}
+    )
+
+
 def total(subject: Subject, name: str, title: str) -> Measure:
     """A total that is known within an interval."""
     column = Column(subject.say(f"table.{title}", response=subject.response), about=subject.say(f"table.{title}_about"))

@@ -13,6 +13,7 @@ from vbagg.report import Districts, MadeWith, MapLayer, Report, write_report
 from vbagg.report.scales import scales_of
 from vbagg.workflow import pictures
 from vbagg.workflow.browser import find_browser, write_pdf
+from vbagg.workflow.report_page.above import above_curve
 from vbagg.workflow.report_page.beside import files_section
 from vbagg.workflow.report_page.facts import facts_of
 from vbagg.workflow.report_page.judgement import judgement_of, opens_on, why_it_opens
@@ -75,6 +76,7 @@ def report_of(subject: Subject, layers: list[MapLayer], drawn: pictures.Figures)
         paragraph=opening(subject, sums, layers),
         judgement=judgement,
         summary=key_figures(subject, sums),
+        above=above_curve(subject, judgement),
         tables=list(area_tables(subject)),
         layers=layers,
         bounds=subject.frame.bounds,

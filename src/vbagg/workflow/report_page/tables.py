@@ -46,6 +46,9 @@ def district_table(subject: Subject) -> AreaTable:
     burden, other = (official, fitted) if subject.prepared.told.completeness is None else (fitted, official)
     own = [burden, measures.rate(subject, overall_rate), measures.certainty(say), measures.people(subject), other]
     own += [measures.matched(subject)] if is_matched else []
+    threshold = subject.run.settings.maps.threshold
+    if threshold is not None and f"{subject.prepared.exposure}_above" in table:
+        own.append(measures.people_above(subject, threshold))
     own += [measures.odd(say)] if table["chance"].notna().any() else []
     places = [{"district": at} for at in range(len(table))]
     ids = [str(label) for label in table[subject.prepared.polygons.id]]

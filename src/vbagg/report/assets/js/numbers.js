@@ -49,3 +49,38 @@ function superscript(exponent) {
   const character = (c) => raised[c] ?? String.fromCharCode(0x2070 + Number(c));
   return [...String(exponent)].map(character).join("");
 }
+
+/** Counts, as `numerals.count` writes them. */
+function countText(value) {
+  return Math.abs(value) >= 10 || Number.isInteger(value) ? signed(value, plainText(Math.abs(value), 0)) : significantText(value, 2);
+}
+
+/** A number that somebody chose, as `numerals.given` writes it. */
+function givenText(value) {
+  const text = significantText(value, 10);
+  return Math.abs(value) < 10_000 ? text.replaceAll(",", "") : text;
+}
+
+/** At least so many digits where they say something, as `numerals.significant` writes them. */
+function significantText(value, digits) {
+  return stripped(paddedText(value, digits));
+}
+
+/** The same with zeros at the end, as `numerals.padded` writes them. */
+function paddedText(value, digits) {
+  if (value === 0) return "0";
+  const [mantissa, exponent] = Math.abs(value).toExponential(digits - 1).split("e");
+  const power = Number(exponent);
+  if (power >= -4 && power < 15) return signed(value, plainText(Math.abs(value), Math.max(0, digits - 1 - power)));
+  const raised = `10${superscript(power)}`;
+  return signed(value, Number(mantissa) === 1 ? raised : `${stripped(mantissa)} \u00d7 ${raised}`);
+}
+
+function signed(value, text) {
+  return value < 0 && /[1-9]/.test(text) ? MINUS + text : text;
+}
+
+/** Without zeros at the end of decimals. */
+function stripped(text) {
+  return text.includes(".") && !text.includes("\u00d7") ? text.replace(/\.?0+$/, "") : text;
+}

@@ -66,5 +66,6 @@ connectWords();
 connectCopying();
 markCurrentSection();
 unfoldForPrint();
+if (byId("vbagg-above-data")) startAbove();
 startAreas();
 if (byId("vbagg-settings")) startViewer().catch(explainFailure);

@@ -1,0 +1,75 @@
+/** How many people live above a threshold: a slider and a box for it, over numbers that were worked out before. */
+function startAbove() {
+  const data = JSON.parse(byId("vbagg-above-data").textContent);
+  const [range, box, answer] = ["range", "number", "sentence"].map((name) => byId(`vbagg-above-${name}`));
+
+  /** The slider tells its text itself; after the box the sentence is read out. */
+  const show = (place, by) => {
+    const text = sentenceAbove(data, place);
+    answer.setAttribute("aria-live", by === box ? "polite" : "off");
+    answer.textContent = text;
+    byId("vbagg-above-marker").style.left = `${(100 * place.at) / (data.thresholds.length - 1)}%`;
+    range.setAttribute("aria-valuetext", text);
+  };
+
+  range.addEventListener("input", () => {
+    const at = Number(range.value);
+    const threshold = data.thresholds[at];
+    box.value = threshold;
+    show({ at, threshold }, range);
+  });
+  box.addEventListener("input", () => {
+    if (!Number.isFinite(box.valueAsNumber)) return;
+    const place = thresholdPlace(data.thresholds, box.valueAsNumber);
+    range.value = Math.round(place.at);
+    show(place, box);
+  });
+  byId("vbagg-above-chosen").hidden = false;
+  range.hidden = false;
+  const at = Number(range.defaultValue);
+  range.value = at;
+  box.value = data.thresholds[at];
+  show({ at, threshold: data.thresholds[at] }, range);
+}
+
+/** Where a threshold is among those in ascending order: between two of them a fraction, beyond all the end. */
+function thresholdPlace(thresholds, threshold) {
+  const after = thresholds.findIndex((other) => other >= threshold);
+  if (after < 0) return { at: thresholds.length - 1, threshold };
+  if (after === 0) return { at: 0, threshold };
+  const [low, high] = [thresholds[after - 1], thresholds[after]];
+  return { at: after - (high - threshold) / (high - low), threshold };
+}
+
+/** The number at a place, between two of them in proportion. */
+function numberAt(values, at) {
+  const before = Math.floor(at);
+  const part = at - before;
+  return part === 0 ? values[before] : (1 - part) * values[before] + part * values[before + 1];
+}
+
+function sentenceAbove(data, { at, threshold }) {
+  const [above, low, high] = [data.above, data.lower, data.upper].map((values) => numberAt(values, at));
+  return say(`above.sentence_${data.counted}`, {
+    above: amount(above),
+    all: amount(data.all),
+    range: amounts(low, high),
+    threshold: givenText(threshold),
+    units: data.units,
+    response: data.response,
+  });
+}
+
+/** A number of people with few digits; `amount` in above.py. */
+function amount(value) {
+  const near = nearTo(value);
+  return near >= 1e6 ? say("above.million", { number: paddedText(near / 1e6, 3) }) : countText(near);
+}
+
+function amounts(low, high) {
+  if (Math.min(nearTo(low), nearTo(high)) < 1e6) return say("above.range", { low: amount(low), high: amount(high) });
+  const [from, to] = [low, high].map((value) => paddedText(nearTo(value) / 1e6, 3));
+  return say("above.million", { number: say("above.range", { low: from, high: to }) });
+}
+
+const nearTo = (value) => (Math.abs(value) >= 1000 ? Number(value.toExponential(2)) : value);
