@@ -14,8 +14,10 @@ from vbagg import numerals
 from vbagg.language import ENGLISH, written_in
 from vbagg.texts import Texts, texts_in
 from vbagg.validate.bag_scores import percent
+from vbagg.validate.scales import NAMED
 
 if TYPE_CHECKING:
+    from vbagg.validate.carried import Estimate
     from vbagg.validate.recovered import Recovery
     from vbagg.validate.result import Validation
     from vbagg.validate.scales import Nested
@@ -113,10 +115,11 @@ def judge(
         why = f" ({failures[0]['reason'].rstrip('.')})" if failures else ""
         because = few or [Reason("untested", {"bags": bags, "why": why}, "no")]
     else:
+        cells = nested.cells(recovery)
         because = [
             *(few or [_inside_unions(nested, bags)]),
-            _inside_bags(nested, bags),
-            _intervals(nested, validation, recovery, bags),
+            _inside_bags(cells.skill, bags),
+            _intervals(cells.coverage[JUDGED].value, nested, validation, bags),
         ]
     return Verdict(max((reason.speaks for reason in because), key=WORDS.index), tuple(because))
 
@@ -124,17 +127,19 @@ def judge(
 def _inside_unions(nested: Nested, bags: str) -> Reason:
     """What tests at scales that can be seen say."""
     scales = nested.scales()
-    best = scales.loc[scales["unions"].idxmax()]
-    values: Values = {"bags": bags, "skill": _share(max(best["skill"], 0.0)), "unions": int(best["unions"])}
+    known = scales[np.isfinite(scales["skill"])]
+    best = scales.loc[(known if len(known) else scales)["unions"].idxmax()]
+    values: Values = {"bags": bags, "unions": int(best["unions"])}
+    named = "_named" if best["scale"] == NAMED else ""
     p = nested.p_value()
-    if p < CLEAR:
-        return Reason("told", values, "yes")
-    return Reason("perhaps", values, "with care") if p < LIKELY else Reason("not_told", values, "no")
+    if p >= LIKELY or not len(known):
+        return Reason(f"not_told{named}", values, "no")
+    values = {**values, "skill": _share(max(best["skill"], 0.0))}
+    return Reason(f"told{named}", values, "yes") if p < CLEAR else Reason(f"perhaps{named}", values, "with care")
 
 
-def _inside_bags(nested: Nested, bags: str) -> Reason:
+def _inside_bags(skill: Estimate, bags: str) -> Reason:
     """What is expected of cells."""
-    skill = nested.cells().skill
     ends = {"skill": skill.value, "low": skill.low, "high": skill.high}
     values: Values = {"bags": bags, **{name: _share(max(value, 0.0)) for name, value in ends.items()}}
     if skill.value < LEAST:
@@ -142,13 +147,13 @@ def _inside_bags(nested: Nested, bags: str) -> Reason:
     return Reason("much", values, "yes" if skill.value >= USEFUL and skill.low > 0 else "with care")
 
 
-def _intervals(nested: Nested, validation: Validation | None, recovery: Recovery | None, bags: str) -> Reason:
-    """Whether the uncertainty can be trusted, of what can be seen and beyond."""
-    expected, seen = nested.cells(recovery).coverage[JUDGED], _of_unseen_bags(validation)
-    values: Values = {"bags": bags, "level": JUDGED, "held": _share(expected.value)}
-    if seen is not None and seen < min(expected.value, JUDGED - TOLERATED):
-        return Reason("unseen", {**values, "unseen": _share(seen)}, _allowed(seen))
-    return Reason("narrow" if expected.value < JUDGED - TOLERATED else "right", values, _allowed(expected.value))
+def _intervals(expected: float, nested: Nested, validation: Validation | None, bags: str) -> Reason:
+    """Whether the uncertainty can be trusted: of what can be seen, the worst that is clearly amiss, or of cells."""
+    seen = {"unseen": _of_unseen_bags(validation), "inside": _of_bags_inside(nested)}
+    amiss = {name: held for name, held in seen.items() if held < min(expected, JUDGED - TOLERATED)}
+    name, held = min(amiss.items(), key=lambda one: one[1], default=("", expected))
+    values: Values = {"bags": bags, "level": JUDGED, "held": _share(held)}
+    return Reason(name or ("narrow" if held < JUDGED - TOLERATED else "right"), values, _allowed(held))
 
 
 def _allowed(held: float) -> Word:
@@ -156,14 +161,19 @@ def _allowed(held: float) -> Word:
     return "no" if held < FAR_OFF else "with care" if held < JUDGED - TOLERATED else "yes"
 
 
-def _of_unseen_bags(validation: Validation | None) -> float | None:
-    """Coverage of the totals of bags that were left out; None where it is not known."""
+def _of_unseen_bags(validation: Validation | None) -> float:
+    """Coverage of the totals of bags that were left out; NaN where it is not known."""
     if validation is None or not len(validation.table):
-        return None
+        return np.nan
     scores = validation.scores()
     name = f"coverage_{percent(JUDGED)}"
-    value = float(scores[name].iloc[0]) if name in scores else np.nan
-    return value if np.isfinite(value) else None
+    return float(scores[name].iloc[0]) if name in scores else np.nan
+
+
+def _of_bags_inside(nested: Nested) -> float:
+    """Coverage of the totals of bags inside unions, at all scales together."""
+    totals = [sums.total() for sums in nested.sums.values()]
+    return float(sum(one.inside[JUDGED].sum() for one in totals) / sum(one.bags.sum() for one in totals))
 
 
 def _share(value: float) -> float:
