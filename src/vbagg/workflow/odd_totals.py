@@ -10,6 +10,7 @@ import numpy as np
 
 from vbagg.effects import FALSE_ALARMS
 from vbagg.geo.files import plural, some
+from vbagg.geo.told import REPORTED
 from vbagg.likelihoods import get_likelihood
 from vbagg.links import get_link
 from vbagg.numerals import count, level, ratio, share, span, with_span
@@ -130,11 +131,12 @@ class OddTotals:
         known = self.table[self.table["observed"].notna() & self.table["fitted"].notna()]
         if known.empty:
             return ""
-        official, fitted = known["observed"], known["fitted"]
+        is_part = REPORTED in known
+        official, fitted = known["observed"], known[REPORTED if is_part else "fitted"]
         apart = np.abs(fitted - official) > APART * np.abs(official)
         text = (
-            f"Official totals add up to {count(official.sum())}, fitted ones to {count(fitted.sum())}"
-            f" ({_apart(fitted.sum(), official.sum())}). "
+            f"Official totals add up to {count(official.sum())}, fitted ones{' of what is reported' if is_part else ''}"
+            f" to {count(fitted.sum())} ({_apart(fitted.sum(), official.sum())}). "
         )
         text += (
             "A fitted total is what is to be expected of a polygon, not what was counted: counts scatter about what is"
@@ -147,13 +149,14 @@ class OddTotals:
         text += (
             f"{plural(int(apart.sum()), 'fitted total')} of {count(len(known))} {'is' if apart.sum() == 1 else 'are'}"
             f" more than {share(APART)} off, the furthest {furthest[self.id]} (official"
-            f" {count(furthest['observed'])}, fitted {count(furthest['fitted'])})."
+            f" {count(official[furthest.name])}, fitted {count(fitted[furthest.name])})."
         )
         if not may_match:
             return text
+        sums = f"the official totals{' over the share that is reported' if is_part else ''}"
         if matched:
-            return f"{text} Cells of the map of matched counts add up to the official totals."
-        return f"{text} For a map of counts that add up to the official totals, add {OPTION} to the command."
+            return f"{text} Cells of the map of matched counts add up to {sums}."
+        return f"{text} For a map of counts that add up to {sums}, add {OPTION} to the command."
 
     def blocks(self, may_match: bool, matched: bool) -> Iterator[str | Table]:
         """For a section of the report; none where the model says nothing."""
