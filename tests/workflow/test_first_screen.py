@@ -107,7 +107,8 @@ def test_the_paragraph_tells_of_gaps(tmp_path):
     gap = "the total of 1 district is missing and that of 1 district is known within bounds only"
     assert f"Not all is known: {gap}." in text
     assert text.startswith("Between 81 and 84 cases")
-    one = {**gaps, "observed": [30.0, 50.0, 9.0, NAN, 9.0], "observation": ["observed"] * 3 + ["suppressed", "observed"]}
+    known = ["observed", "observed", "observed", "suppressed", "observed"]
+    one = {**gaps, "observed": [30.0, 50.0, 9.0, NAN, 9.0], "observation": known}
     text = told_by(subject_of(tmp_path, frame(**one)))
     assert "Not all is known: the total of 1 district is known within bounds only." in text
 
