@@ -89,7 +89,7 @@ def test_totals_without_people_are_missed():
 
 
 def test_totals_within_bounds_are_free_as_long_as_they_lie_there():
-    """The nearest of all counts that keep to totals and bounds, by another solver; a bound that others mend is let go."""
+    """The nearest of all counts that keep to totals and bounds, by another solver."""
     cover = np.array([[1, 0.7, 0, 0, 0.2], [0, 0.3, 1, 0, 0], [0, 0, 0, 1, 0.3], [0, 0, 0, 0, 0.5]])
     expected = np.array([3.0, 2.0, 5.0, 9.0, 4.0])
     least, most = np.array([9.0, 1.0, 20.0, 0.0]), np.array([9.0, 4.0, np.inf, 3.0])

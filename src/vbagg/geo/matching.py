@@ -5,8 +5,8 @@ count `e_i` becomes `e_i exp(sum_a s_ai l_a)`: the factor of a cell is the geome
 observed over expected where polygons share no cells. The logarithms `l` minimise the convex function
 `sum_i C_i e_i exp(sum_a s_ai l_a) - sum_a y_a l_a`, whose gradient is matched minus observed totals. So counts are, of
 all that have the observed totals, the nearest to the expected ones in relative entropy, whatever overlaps. A small
-penalty on `l` makes the compromise unique where overlapping polygons contradict each other. Totals that are known within
-bounds only are free as long as they lie within these, and are brought to the nearer bound otherwise.
+penalty on `l` makes the compromise unique where overlapping polygons contradict each other. Totals that are known
+within bounds only are free as long as they lie within these, and are brought to the nearer bound otherwise.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class TotalMatching:
 
 
 def _solved(shares: Any, weight: Floats, wanted: Floats) -> tuple[Floats, Floats]:
-    """Logarithm of the factor of each polygon, and the sums of polygons with them; NaN is wanted where they are free."""
+    """Logarithm of the factor of each polygon, and its sum with them; NaN is wanted where a sum is free."""
     expected = shares.T @ weight
     solved = np.flatnonzero((expected > 0) & (wanted > 0))
     factor = np.where(wanted == 0, -np.inf, 0.0)
