@@ -249,7 +249,7 @@ def _warn_of_misses(polygons: Polygons, observed: Floats, miss: Floats) -> None:
         )
 
 
-def _totals_to_match(model: Any, prepared: Prepared, response: str) -> Floats:
+def _totals_to_match(model: Any, prepared: Prepared, response: str) -> Totals:
     if link_of(model).averages:
         raise ValueError(
             "`match_totals` needs totals of the whole population; a binomial model has those of the people examined. "

@@ -6,6 +6,7 @@ Large rasters are read with decimation, from their overviews, so a picture needs
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,8 @@ TAILS = (0.005, 0.995)
 """Quantiles of effects and ratios at the ends of their colours."""
 LEAST_FACTOR = 1.05
 """At the ends of the colours of ratios, where these hardly differ from 1."""
+TITLE_WIDTH = 34
+"""Characters of a line that fit over the narrowest figure."""
 BACKGROUND = "0.86"
 LONGER, BESIDE, EDGE, NARROWEST = 4.4, 1.5, 0.6, 3.4
 """Inches: the longer side of a map, what title and legend take beside it, its marks, and the least side of a figure."""
@@ -303,9 +306,9 @@ def _kilometres(metres: float, value: float, _: int | None = None) -> str:
 
 
 def _titled(style: Style, tags: dict[str, str]) -> str:
-    """The title, with the threshold as people write it."""
+    """The title, with the threshold as people write it, in lines that fit over a narrow map."""
     known = {"rate_units": "", **tags, "threshold": given(float(tags["threshold"])) if "threshold" in tags else ""}
-    return style.title.format_map(known)
+    return "\n".join(textwrap.fill(line, TITLE_WIDTH) for line in style.title.format_map(known).splitlines())
 
 
 def _shown(values: Floats, scale: ColourScale) -> Floats:
