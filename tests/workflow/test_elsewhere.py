@@ -149,7 +149,7 @@ def test_other_areas_and_people(own):
         ("--covariate height", "it must be NAME=FILE"),
         ("--covariate height=higher.tif --covariate height=height.tif", "'height' must be given once"),
         ("--covariate height=none.tif", "there is no none.tif"),
-        ("--name x/y --population population.tif", "`ground.name` is wrong"),
+        ("--name x/y --population population.tif", "`ground.name` is wrong: it must begin with a letter or a digit"),
         ("--name later", "Nothing is new"),
         ("--polygons none.gpkg", "there is no none.gpkg"),
         ("--population population.tif --match-totals", "Leave it out"),
