@@ -94,7 +94,8 @@ class GroundPage:
         return table
 
     def _summary(self, beyond: Beyond, table: gpd.GeoDataFrame | None) -> Iterator[tuple[str, str]]:
-        yield NOUNS[beyond.exposure], numerals.count(beyond.weight)
+        people = beyond.weight if table is None else float(np.nansum(table[beyond.exposure]))
+        yield NOUNS[beyond.exposure], numerals.count(people)
         if table is not None:
             yield "Polygons", numerals.count(len(table))
         if table is not None and "total" in table:
