@@ -139,9 +139,11 @@ class JoinedBy:
         parts = [f"{plural(len(extra), 'row')} {verb} none: {some(extra, quote=False)}"]
         if bare:
             parts.append(f"{plural(len(bare), rows.noun)} without a row: {some(bare, quote=False)}")
+        lost_zeros = any("leading zeros" in row for row in extra)
+        first = "Make text of the column that has lost its zeros" if lost_zeros else "Correct the keys"
         return (
             f"{table.path} must have rows that each belong to a {rows.noun} of {Path(rows.path).name}, by {by}; "
-            f"{'; '.join(parts)}. Correct the keys, or leave out rows that match no {rows.noun} by `--unmatched drop`."
+            f"{'; '.join(parts)}. {first}, or leave out rows that match no {rows.noun} by `--unmatched drop`."
         )
 
 
