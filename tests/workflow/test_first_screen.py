@@ -113,6 +113,14 @@ def test_the_paragraph_tells_of_gaps(tmp_path):
     assert "Not all is known: the total of 1 district is known within bounds only." in text
 
 
+def test_facilities_that_share_cells_have_catchments(tmp_path):
+    subject = subject_of(tmp_path)
+    subject.prepared.is_shared = True
+    text = told_by(subject)
+    assert "25,000 people in 4 catchments: 40 per 1000 people." in text
+    assert "district" not in text.lower() + district_table(subject).title.lower()
+
+
 def test_the_paragraph_says_what_part_is_reported_and_risks_by_themselves(tmp_path):
     shares = [0.25, 0.9, 0.5, 1.0, 0.5]
     text = told_by(subject_of(tmp_path, frame(completeness=shares), Told("share", None)))

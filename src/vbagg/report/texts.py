@@ -36,6 +36,18 @@ class Texts:
             template = template if isinstance(template, str) else template["one" if n == 1 else "other"]
         return str(template.format(**values))
 
+    def with_words(self, words: Mapping[str, str]) -> Texts:
+        """The same with other words for some, wherever they stand."""
+
+        def said(template: Any) -> Any:
+            if not isinstance(template, str):
+                return {form: said(text) for form, text in template.items()}
+            for word, other in words.items():
+                template = template.replace(word, other)
+            return template
+
+        return Texts(self.language, {section: said(entries) for section, entries in self.entries.items()})
+
     @property
     def scripted(self) -> dict[str, Any]:
         """What scripts read."""

@@ -77,10 +77,13 @@ class Subject:
         """The folder of its maps."""
         return self.run.maps(self.response)
 
-    @property
+    @cached_property
     def say(self) -> Texts:
-        """Texts in the language of the page."""
-        return texts_in()
+        """Texts in the language of the page, by which facilities that share cells have catchments, and not districts."""
+        say = texts_in()
+        if not self.prepared.is_shared:
+            return say
+        return say.with_words({"district": say("catchments.one"), "District": say("catchments.first")})
 
     @property
     def name(self) -> str:
