@@ -79,7 +79,7 @@ class Subject:
 
     @cached_property
     def say(self) -> Texts:
-        """Texts in the language of the page, by which facilities that share cells have catchments, and not districts."""
+        """Texts in the language of the page; facilities that share cells have catchments, and no districts."""
         say = texts_in()
         if not self.prepared.is_shared:
             return say
