@@ -154,7 +154,7 @@ def test_columns_are_grouped_by_raster():
         ({"covariates": {"hieght": "x.tif"}}, "no covariate 'hieght'; did you mean `height`?"),
         ({"covariates": {"height": "nowhere.tif"}}, "there is no nowhere.tif"),
         ({"population": "x.tif", "population_is": "people"}, "`population_is` must be one of"),
-        ({"covariates": {"height": "far"}}, "Give `--covariate wetness=FILE`, `--population` too. Check the CRS of far"),
+        ({"covariates": {"height": "far"}}, "`--population` too. Check the CRS of far.tif"),
         ({"covariates": {"height": "far"}}, "-1.9 to -1.3. Give"),
         ({"covariates": {"height": "far"}, "polygons": "own"}, "far.tif must overlap the new ground"),
         ({"covariates": {"height": "some"}}, "covers 37% of the grid of the run"),

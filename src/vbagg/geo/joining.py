@@ -110,7 +110,7 @@ class JoinedBy:
                     f"{held}. Fill it in; a row of totals, a note or merged cells must go."
                 )
         _require_once(
-            keys, places, table.path, self.column, "Keep one row for each polygon: choose a period, or add up"
+            keys, places, table.path, self.column, "Keep one row for each polygon: choose a period, or add them up"
         )
         return keys
 
@@ -191,7 +191,7 @@ def _polygon_keys(values: pd.Series, path: str) -> list[str]:
             f"{path} must have a key in column {values.name!r} for every polygon; {places[keys.index('')]} has none. "
             "Fill it in, or join by another column."
         )
-    _require_once(keys, places, path, str(values.name), "A row of the table would count for each of them: merge")
+    _require_once(keys, places, path, str(values.name), "A row of the table would count for each of them: merge them")
     return keys
 
 
@@ -202,7 +202,7 @@ def _require_once(keys: Sequence[str], places: Sequence[str], path: str, column:
         others = f", as are {some(repeated[1:])}" if len(repeated) > 1 else ""
         raise ValueError(
             f"{path} must have each key in column {column!r} once; {repeated[0]!r} is there {len(where)} times "
-            f"({some(where, quote=False)}){others}. {remedy} them, or join by another column."
+            f"({some(where, quote=False)}){others}. {remedy}, or join by another column."
         )
 
 
