@@ -56,7 +56,7 @@ def refits(model):
     def staged(bag=None):
         chunks = [
             replace(chunk, X=np.asarray(chunk.X, np.float64), valid=np.where(chunk.position == bag, 0.0, chunk.valid))
-            for chunk in model._training.chunks
+            for chunk in model._training.problem.chunks
         ]
         problem = Problem.here(member.spec, chunks, member.parameters.landmarks, 0.0)
         return problem.at(member.parameters, member.jitter)

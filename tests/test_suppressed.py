@@ -228,6 +228,26 @@ def test_bags_of_one_individual_against_a_dense_grid(likelihood):
     assert evidence - 0.1 < fit.elbo_ < evidence
 
 
+@pytest.mark.parametrize(("upper", "n"), [(4.0, 25), (30.0, 9)])
+def test_counts_that_are_all_below_a_bound_against_a_dense_grid(upper, n):
+    """One latent value for all: nothing is told about small rates, and those that would show are ruled out."""
+    kernel = kernels.RBF(variance=1e-6, lengthscale=1.0, fixed=("variance", "lengthscale"))
+    bags = vbagg.Bags(np.linspace(0.0, 1.0, n)[:, None], np.arange(n), np.full(n, 1.0))
+    fit = model("poisson", kernel=kernel, landmarks=1).fit(bags, np.zeros(n), upper=np.full(n, upper))
+    frame, sd = fit._fitted.frame, fit._fitted.spec.feature_map.mean_sd
+    f = np.linspace(-9 * sd, 4 * sd, 40001)
+    T = frame.rate_scale * np.exp(frame.base + f)
+    weight = np.exp(stats.norm.logpdf(f, 0, sd) + n * stats.poisson.logcdf(upper, T))
+    weight /= weight.sum()
+    below = np.cumsum(weight)
+    totals = fit.posterior_bags(bags)
+    assert totals.quantile(0.95)[0] == pytest.approx(T[np.searchsorted(below, 0.95)], rel=0.6)
+    assert stats.poisson.cdf(upper, totals.quantile(0.999)[0]) > 1e-3
+    assert totals.mean[0] < upper
+    q, used = (np.sum((one.factor) ** 2) for one in (fit._training.fit.q, fit._training.fit.posterior))
+    assert used == pytest.approx(q, rel=0.05)
+
+
 @pytest.mark.parametrize("approximation", ["matched", "montecarlo"])
 def test_approximations_agree(approximation, fitted):
     bags, y, hidden = fitted

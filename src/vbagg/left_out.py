@@ -113,4 +113,6 @@ def _compiled_site(
 
     T, change = jax.jvp(total, (eta,), (jnp.ones_like(eta),))
     spread = inside * link.total_moments(eta, own)[1] / likelihood.unit_variance(T)
-    return jax.grad(term)(eta), change**2 * likelihood.fisher(T, facts, p, spread)
+    M, V = link.total_moments(eta, kappa + own)
+    V = V * (share + (1 - inside) * (1 - share))
+    return jax.grad(term)(eta), change**2 * likelihood.information(T, M, V, link, facts, p, spread)

@@ -34,6 +34,20 @@ class Texts:
         written = {what: self.marks.digits(one) if isinstance(one, int) else one for what, one in values.items()}
         return str(template.format(**written))
 
+    def with_words(self, words: Mapping[str, str]) -> Texts:
+        """The same with other words for some, wherever they stand."""
+
+        def said(template: Any) -> Any:
+            if isinstance(template, Mapping):
+                return {form: said(text) for form, text in template.items()}
+            if not isinstance(template, str):
+                return template
+            for word, other in words.items():
+                template = template.replace(word, other)
+            return template
+
+        return Texts(self.language, {section: said(entries) for section, entries in self.entries.items()})
+
     @property
     def marks(self) -> Language:
         """How numbers are written."""

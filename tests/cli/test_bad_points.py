@@ -47,7 +47,7 @@ FILES = {
     "metres": ("surveys.csv", csv(lon=[3e5] * 7, lat=[9.8e6] * 7), (), "map projection: name it by `--point-crs`"),
     "elsewhere": ("surveys.csv", csv(lon=[3.0] * 7), (), "7 of 7 points lie elsewhere"),
     "too many": ("surveys.csv", csv(positive=[99, 1, 1, 1, 1, 1, 1]), (), r"got 99 of 21 \(line 2\)"),
-    "all empty": ("surveys.csv", csv(positive=None), (), "only rows 7 with no positive"),
+    "all empty": ("surveys.csv", csv(positive=None), (), "of its rows 7 have no positive"),
     "polygons": ("surveys.gpkg", polygons, (), "must hold points; row 1 is a Polygon"),
     "people too": ("surveys.csv", csv(), ("--point-people", "tested"), "do not go together"),
     "no such likelihood": ("surveys.csv", csv(), ("--point-likelihood", "gauss"), "`model.point_likelihood` is wrong"),

@@ -66,6 +66,16 @@ def test_each_flaw_is_told_alone(tmp_path, changes, level, code, text):
     assert text in told[0][2]
 
 
+def test_more_cases_than_people_are_told(tmp_path):
+    words = {"point_trials": None, "point_people": "tested"}
+    ((level, code, text),), _ = found(tmp_path, surveys(positive=[99, *surveys()["positive"][1:]]), **words)
+    assert (level, code) == ("warning", "points-above")
+    assert "positive exceeds tested at 1 point (line 2). Were the columns exchanged?" in text
+    expected = {"population": None, "population_is": "guess", "exposure_column": "cases"}
+    told, _ = found(tmp_path, surveys(positive=[99, *surveys()["positive"][1:]]), **words, **expected)
+    assert told == []
+
+
 def test_rows_that_are_there_twice_are_told(tmp_path):
     told, _ = found(tmp_path, pd.concat([surveys(), surveys().iloc[2:4]]))
     assert [one[1] for one in told] == ["points-twice"]

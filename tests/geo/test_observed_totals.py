@@ -79,6 +79,7 @@ def test_gaps_are_told():
         (["3", "..", "2"], "as in `--suppressed ..=1-4`"),
         (["3", "2026-01-04 00:00:00", "2"], "Spreadsheets make dates of text such as 1-4"),
         (["3", "#REF!", "2"], "Correct the formula"),
+        (["3", "41%", "2"], r"got '41%' for 'b' .*\. Totals are needed: multiply a percentage by what it is of\.$"),
         (["3", "5-1", "<5"], r"bounds .* must be whole numbers, the lower first; got '5-1' for 'b' \(line 3\)"),
         (["3", "<0", "<5.5"], "got '<0' for 'b' .line 3., the first of 2 such"),
         ([3, NAN, -9999.0], r"got -9999.0 for 'c' \(line 4\). Correct it, or empty it: codes"),

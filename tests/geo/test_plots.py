@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+import rasterio
 from geofiles import write_raster
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
@@ -197,6 +198,20 @@ def test_marks_of_colours_are_those_of_the_scale(table, tmp_path, drawn):
     axis = bar.yaxis if bar.get_ylabel() else bar.xaxis
     assert [text.get_text() for text in axis.get_ticklabels()] == [mark.text for mark in scale.ticks]
     np.testing.assert_allclose(axis.get_ticklocs(), [mark.value for mark in scale.ticks])
+
+
+@pytest.mark.parametrize("kind", [plots.RATIO, "information", "extrapolation", "expected_count_matched"])
+def test_titles_fit_over_narrow_maps(tmp_path, drawn, kind):
+    values = np.arange(12.0).reshape(12, 1) / 12 + 0.5
+    raster = write_raster(tmp_path / "map.tif", values, (500, 0, 2e5, 0, -500, 8e6), "EPSG:32738")
+    with rasterio.open(raster, "r+") as dataset:
+        dataset.update_tags(map=kind)
+    plots.plot_map(raster, tmp_path / "map.png")
+    (figure,) = drawn
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    title = figure.axes[0].title.get_window_extent(renderer)
+    assert title.x0 >= 0
+    assert title.x1 <= figure.bbox.x1
 
 
 def test_dollars_in_words_of_users_are_no_formula(table, tmp_path, drawn):

@@ -80,12 +80,17 @@ def test_points_in_filled_gaps_are_used(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words", "message"),
     [
-        ({"positive": [3, 40, *POSITIVE[2:]]}, {}, r"'positive' must not exceed 'tested'; got 40 of 34 \(row 2\)"),
+        (
+            {"positive": [3, 40, *POSITIVE[2:]]},
+            {},
+            r"'positive' must not exceed 'tested'; got 40 of 34 \(row 2\)\. Correct it",
+        ),
+        ({"positive": TESTED, "tested": POSITIVE}, {}, r"the first of 7 such rows\. Were the columns exchanged\?"),
         ({"tested": [21.5, *TESTED[1:]]}, {}, r"'tested' must hold whole numbers; got 21.5 \(row 1\)"),
         ({"positive": [-3, *POSITIVE[1:]]}, {}, r"must be a number that is not negative; got -3 \(row 1\)"),
         ({"positive": ["few", *POSITIVE[1:]]}, {}, "'positive' must be a number .*got 'few'"),
         ({"tested": pd.Timestamp("2024-03-01")}, {}, "got '2024-03-01 00:00:00'"),
-        ({"positive": None}, {}, "it has only rows 7 with no positive"),
+        ({"positive": None}, {}, "of its rows 7 have no positive"),
         (
             {},
             {"point_response": "positives"},

@@ -1,6 +1,7 @@
 """Tables of every kind are the same table."""
 
 import datetime
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -157,3 +158,16 @@ def test_points_are_decimals_unless_separators_say_otherwise(tmp_path):
         table = read_table(tmp_path / "a.csv", "code")
         assert (table.flaw("a") is not None) == flawed
         assert table.flaw("b") is None
+
+
+def test_rasters_and_databases_are_told_as_such(tmp_path):
+    for start, what in ((b"II*\0", "a raster (TIFF)"), (b"SQLite format 3\0", "a database (SQLite), such as a")):
+        (tmp_path / "a.csv").write_bytes(start + b"\xff\xc3\xa9\n\xe9" * 9)
+        with pytest.raises(ValueError, match=re.escape(f"must be a table; it is {what}")):
+            read_table(tmp_path / "a.csv", "code")
+
+
+def test_columns_called_by_dates_have_no_time(tmp_path):
+    dates = [datetime.datetime(2026, 1, 1), datetime.datetime(2026, 2, 1, 6)]
+    table = read_table(pd.DataFrame([["x", 3, 4]], columns=["code", *dates]), "code")
+    assert table.header == ("code", "2026-01-01", "2026-02-01 06:00:00")

@@ -192,7 +192,7 @@ def test_text_says_numbers_and_gaps_may_be_where_there_is_no_total():
     [
         ((0.1, "off", "shared", "p.tif", "population"), "Only one thing can say how far off .* Leave out one"),
         ((30, None, "shared", "p.tif", "population"), r"such as 0\.1 for 10%.*got 30\. Divide percentages by 100"),
-        ((0, None, "shared", "p.tif", "population"), "above 0 and at most 1"),
+        ((0, None, "shared", "p.tif", "population"), "got 0. Leave it out where people are exact"),
         ((0.1, None, "shared", None, None), "none were named, and areas are known"),
         (("sd.tif", None, "shared", None, "column"), "goes with a raster of people, whose units it has"),
         ((0.1, None, "independent", "p.tif", "population"), "independent is of the cells of a raster"),
@@ -203,6 +203,15 @@ def test_words_that_do_not_go_together_are_refused(given, message):
     exposure = exposure_of(population, "people" if kind == "column" else None, None, None)
     with pytest.raises(ValueError, match=message):
         population_sd_of(*told, population, exposure)
+
+
+def test_standard_deviations_of_elsewhere_are_refused(files, tmp_path):
+    elsewhere = TRANSFORM @ Affine.translation(500, 40)
+    write_raster(tmp_path / "far.tif", (0.2 * rasters()["population"]).astype(np.float32), elsewhere)
+    message = "far.tif must hold standard deviations where people live in polygons; it has no value there. Check its"
+    assert message in check(files, population_sd=tmp_path / "far.tif")["population-sd-file"].text
+    with pytest.raises(ValueError, match=message):
+        prepare(files, tmp_path, population_sd=tmp_path / "far.tif")
 
 
 def check(files, **more):

@@ -201,6 +201,35 @@ def test_information_is_that_of_the_output_less_that_of_its_place_inside(name):
         assert found[a] == pytest.approx(expected, rel=1e-3, abs=2e-4 * full[a]), LABELS[a]
 
 
+def test_information_under_a_posterior_is_the_curvature_that_is_expected_there():
+    """Of counts below a bound far above the mean: little there, much farther out; Poisson with an exp link is exact."""
+    made, bounds = censored(Poisson(), np.array([0.0, 2.0]), np.array([4.0, 2.0]), LABELS[:2], {})
+    mean, sd = np.log([0.4, 1.7]), np.array([1.3, 0.6])
+    M = np.exp(mean + sd**2 / 2)
+    V = M**2 * np.expm1(sd**2)
+    near = np.exp(mean)
+    found = np.asarray(made.information(near, M, V, get_link("exp"), bounds, {})) * near**2
+
+    def log_of_interval(h):
+        return logsumexp(stats.poisson.logpmf(np.arange(5.0), np.exp(h)))
+
+    def curvature(h, step=1e-3):
+        return -(log_of_interval(h + step) - 2 * log_of_interval(h) + log_of_interval(h - step)) / step**2
+
+    expected = integrate.quad(lambda u: stats.norm.pdf(u) * curvature(mean[0] + sd[0] * u), -6, 6)[0]
+    assert found[0] == pytest.approx(expected, rel=2e-3)
+    assert found[0] > 100 * float(made.fisher(near, bounds, {})[0] * near[0] ** 2)
+    assert found[1] == pytest.approx(near[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", LEARNT)
+def test_information_under_a_narrow_posterior_is_that_at_its_mean(name):
+    _, p, _, totals, made, facts = case(name)
+    link = get_link(LEARNT[name][2])
+    found = made.information(totals, totals, (1e-4 * totals) ** 2, link, facts, p, SPREAD)
+    np.testing.assert_allclose(found, made.fisher(totals, facts, p, SPREAD), rtol=1e-3, atol=1e-6)
+
+
 def inside_variance(likelihood, own, p, T, lower, upper):
     """Variance of an output that lies inside."""
     if likelihood.counts:

@@ -130,6 +130,15 @@ def test_forms_follow_the_number():
     assert texts("a.c", x="{y}") == "{y}"
 
 
+def test_words_are_others_wherever_they_stand():
+    texts = Texts("en", {"a": {"b": {"one": "{n} day", "other": "{n} days"}, "c": "Days of {x}"}, "d": {"e": "A day"}})
+    other = texts.with_words({"day": "night", "Day": "Night"})
+    assert [other("a.b", n=1), other("a.b", n=3), other("a.c", x="day"), other("d.e")] == [
+        "1 night", "3 nights", "Nights of day", "A night",
+    ]  # fmt: skip
+    assert texts("d.e") == "A day"
+
+
 def test_scripts_have_the_texts_that_they_ask_for():
     scripts = [section for place, section, _ in asked() if place.endswith(".js")]
     assert set(scripts) == set(SCRIPTED)

@@ -12,9 +12,10 @@ import xarray
 from geofiles import write_raster
 from shapely import box
 
-from vbagg import geo
+from vbagg import geo, numerals
 from vbagg.cli import main
 from vbagg.workflow import elsewhere
+from vbagg.workflow.ground_page import GroundPage
 from vbagg.workflow.run import Stage
 from vbagg.workflow.settings import GroundSettings, make_settings, read_settings, write_settings
 
@@ -129,7 +130,7 @@ def test_an_interrupted_prediction_goes_on(own, monkeypatch, capsys):
 
 def test_other_areas_and_people(own):
     areas = gpd.GeoDataFrame(
-        {"zone": ["w", "e"]}, geometry=[box(30.4, -1.7, 30.6, -1.4), box(30.6, -1.7, 30.9, -1.4)], crs=4326
+        {"zone": ["w", "e"]}, geometry=[box(30.43, -1.7, 30.6, -1.4), box(30.6, -1.7, 30.9, -1.4)], crs=4326
     )
     areas.to_file(own / "zones.gpkg")
     people = write_raster("people.tif", (2 * tiny.rasters()["population"]).astype(np.float32), tiny.TRANSFORM)
@@ -137,6 +138,12 @@ def test_other_areas_and_people(own):
     found = geo.predict("out", polygons=areas, id="zone", **options)
     table, sums = found.to_geopandas(), found.to_geopandas(name="zones")
     assert table["zone"].tolist() == ["w", "e"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        page = GroundPage(found, found.prepared(), "cases", own).report()
+    inside = float(table["population"].sum())  # cells at borders have others as well
+    assert inside < 0.98 * float(found.to_xarray()["population"].sum())
+    assert dict(page.summary)["People"] == numerals.count(inside)
     assert "cases" not in table
     np.testing.assert_allclose(table["total"], sums["total"], rtol=1e-4)
     np.testing.assert_allclose(table["extrapolated"], sums["extrapolated"])
@@ -149,7 +156,7 @@ def test_other_areas_and_people(own):
         ("--covariate height", "it must be NAME=FILE"),
         ("--covariate height=higher.tif --covariate height=height.tif", "'height' must be given once"),
         ("--covariate height=none.tif", "there is no none.tif"),
-        ("--name x/y --population population.tif", "`ground.name` is wrong"),
+        ("--name x/y --population population.tif", "`ground.name` is wrong: it must begin with a letter or a digit"),
         ("--name later", "Nothing is new"),
         ("--polygons none.gpkg", "there is no none.gpkg"),
         ("--population population.tif --match-totals", "Leave it out"),

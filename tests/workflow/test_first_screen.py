@@ -106,6 +106,28 @@ def test_the_paragraph_tells_of_gaps(tmp_path):
     assert "between 81 and 84 cases were counted" in text.lower()
     gap = "the total of 1 district is missing and that of 1 district is known within bounds only"
     assert f"Not all is known: {gap}." in text
+    assert text.startswith("Between 81 and 84 cases")
+    known = ["observed", "observed", "observed", "suppressed", "observed"]
+    one = {**gaps, "observed": [30.0, 50.0, 9.0, NAN, 9.0], "observation": known}
+    text = told_by(subject_of(tmp_path, frame(**one)))
+    assert "Not all is known: the total of 1 district is known within bounds only." in text
+
+
+def test_facilities_that_share_cells_have_catchments(tmp_path):
+    subject = subject_of(tmp_path)
+    subject.prepared.is_shared = True
+    text = told_by(subject)
+    assert "25,000 people in 4 catchments: 40 per 1000 people." in text
+    assert "district" not in text.lower() + district_table(subject).title.lower()
+
+
+def test_the_paragraph_says_what_part_is_reported_and_risks_by_themselves(tmp_path):
+    shares = [0.25, 0.9, 0.5, 1.0, 0.5]
+    text = told_by(subject_of(tmp_path, frame(completeness=shares), Told("share", None)))
+    assert "Rates are of all that occurred, of which 25% to 100% was reported, by district." in text
+    risks = frame().rename(columns={"population": "expected"})
+    text = told_by(subject_of(tmp_path, risks, exposure="expected", exposure_column="expected", per=1))
+    assert "Risks are highest in Cap Est (220), Diego (39) and Ambato (29)." in text
 
 
 def test_the_paragraph_of_few_districts_names_none(tmp_path):
@@ -188,6 +210,8 @@ def test_totals_that_are_not_known_are_told_in_tables(tmp_path):
     assert cell_texts(table, "Cap Est")["Stands out"].startswith("lower")
     record = dict(zip(table.headers, table.areas[2].record, strict=True))
     assert (record["official_state"], record["official_lower"], record["official_upper"]) == ("suppressed", 5.0, None)
+    fitted = frame()["fitted"]
+    assert f"The 2 districts whose official totals are not known have {fitted[1] + fitted[2]:.0f}" in table.note
 
 
 def test_where_reports_are_in_part_all_that_occurs_is_the_burden(tmp_path):
@@ -196,6 +220,9 @@ def test_where_reports_are_in_part_all_that_occurs_is_the_burden(tmp_path):
     assert [column.title for column in table.columns[1:6]] == [
         "Fitted cases", "Cases per 1000 people", "Certainty", "People", "Official cases",
     ]  # fmt: skip
+    assert "would be reported" not in table.note
+    table = district_table(subject_of(tmp_path, frame(completeness=[0.5] * 5, fitted_reported=[11.0] * 5), told))
+    assert "of all that occurred: the part of these that would be reported adds up to 55." in table.note
 
 
 def test_other_areas_have_bounds_and_what_is_covered(tmp_path):

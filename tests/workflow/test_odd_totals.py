@@ -76,6 +76,13 @@ def test_fitted_totals_stand_beside_official_ones():
     assert "match" not in told().fitted_beside_official(may_match=False, matched=False)
 
 
+def test_where_reports_are_incomplete_their_part_of_fitted_totals_is_compared():
+    text = told(fitted_reported=[250.0, 3.0, 79.0, 12.1, 9.0]).fitted_beside_official(may_match=True, matched=True)
+    assert text.startswith("Official totals add up to 595, fitted ones of what is reported to 344 (42% less).")
+    assert "1 fitted total of 4 is more than 5% off, the furthest Ada (official 500, fitted 250)." in text
+    assert text.endswith("matched counts add up to the official totals over the share that is reported.")
+
+
 def test_matching_is_not_offered_where_totals_agree():
     text = told(ROWS[2:4]).fitted_beside_official(may_match=True, matched=False)
     assert text.endswith("Here all of them are within 5% of the official ones.")

@@ -62,6 +62,11 @@ def test_the_check_knows_them(files):
         **options, exposure_column="own_expected", likelihood="binomial", link="logistic", trials="people"
     )
     assert "`exposure_column` goes with counts that are not of trials" in trials.errors[0].text
+    nobody = {**options, "totals": pd.read_csv(files["counts"], sep=";").assign(people=0)}
+    (error,) = geo.check(**nobody, population_column="people").errors
+    assert error.text.endswith(
+        "totals.parquet: the column 'people' must hold people; it is 0 everywhere. Name another."
+    )
     twice = geo.check(**options, exposure_column="expected", population_column="people")
     assert "Only one thing can say what rates are relative to" in twice.errors[0].text
 

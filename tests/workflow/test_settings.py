@@ -54,6 +54,10 @@ def test_every_key_is_written_with_its_help(tmp_path):
         ({"dta": {}}, "f.toml: there is no section [dta]; did you mean `data`?"),
         ({"model": {"liklihood": "x"}}, "f.toml: section [model] has no key `liklihood`; did you mean `likelihood`?"),
         ({"maps": {"level": 2}}, "f.toml: `maps.level` is wrong: Input should be less than 0.999999; got 2."),
+        (
+            {"model": {"point_slope": "-1"}},
+            "f.toml: `model.point_slope` is wrong: a slope must be a positive number, or",
+        ),
         ({"maps": 3}, "f.toml: [maps] must be a section; got 3."),
         ({"model": {"zzz": 1}}, "known: likelihood, link, trials"),
     ],

@@ -95,7 +95,7 @@ def examine(
             return found.findings(facts), None
         check_places(laid, found)
         facts |= check_catchments(laid, found)
-        check_people(laid, found)
+        check_people(laid, inputs.exposure.column, found)
         check_told(laid, inputs.doubt, found)
         check_layers(laid, data.missing, found)
         check_responses(laid, model, usable_trials, found)

@@ -23,11 +23,11 @@ BORDER = 0.01
 """Part of the population that may be in the uncovered parts of cells along the border."""
 
 
-def check_people(laid: Overlaid, found: Gathered) -> None:
+def check_people(laid: Overlaid, column: str | None, found: Gathered) -> None:
     """Look at the population, be it a raster or a column; with neither, nothing is looked at."""
     people = laid.people
-    if laid.layout.shares is not None:
-        _check_column(laid, laid.layout.shares, found)
+    if laid.layout.shares is not None and column is not None:
+        _check_column(laid, column, laid.layout.shares, found)
     if people is None:
         return
     check_file(people, found)
@@ -45,11 +45,12 @@ def check_people(laid: Overlaid, found: Gathered) -> None:
         _check_border(laid, people, found)
 
 
-def _check_column(laid: Overlaid, shares: Shares, found: Gathered) -> None:
+def _check_column(laid: Overlaid, column: str, shares: Shares, found: Gathered) -> None:
     """A column that is spread over cells: polygons with nothing, and those where the raster is of no use."""
     polygons, what = laid.polygons, "people" if laid.kind == "population" else "expected counts"
     if not laid.totals.any():
-        found.add("error", "no-people", f"{polygons.path}: polygons must have {what}; none has any.", polygons.file)
+        text = f"{polygons.path_of(column)}: the column {column!r} must hold {what}; it is 0 everywhere. Name another."
+        found.add("error", "no-people", text, polygons.file_of(column))
         return
     empty = np.flatnonzero((laid.layout.pixels > 0) & (shares.amounts == 0))
     if empty.size:

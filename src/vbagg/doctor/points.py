@@ -100,6 +100,13 @@ def check_points(surveys: Surveys, laid: Overlaid, found: Gathered) -> dict[str,
             "coordinates if they should lie inside."
         )
         found.add("advice", "points-outside", text, file)
+    above = here & (surveys.found > surveys.size) & (laid.kind == "population")
+    if above.any():
+        text = (
+            f"{file}: {surveys.by.response} exceeds {surveys.by.size} at {number(int(above.sum()), 'point', 'points')} "
+            f"({_where(surveys, above)}). Were the columns exchanged?"
+        )
+        found.add("warning", "points-above", text, file)
     _check_covariates(surveys, laid, cell, here, found)
     facts: dict[str, Any] = {
         "file": file,

@@ -31,7 +31,7 @@ from vbagg.geo.overlay import cells_covered, overlay, shares_inside
 from vbagg.geo.pieces import whole_runs
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
-from vbagg.geo.told import COMPLETENESS, RELATIVE_SD
+from vbagg.geo.told import COMPLETENESS, RELATIVE_SD, REPORTED
 from vbagg.geo.totals import ABOVE, TAILS, FittedTotals, posterior_totals, summary
 from vbagg.geo.units import Units, likelihood_of, units_of
 
@@ -123,7 +123,7 @@ def polygon_table(
     columns: dict[str, Any] = {"observed": question.y, prepared.exposure: exposure, "observed_rate": observed_rate}
     columns |= told
     if COMPLETENESS in told:
-        found["fitted_reported"] = told[COMPLETENESS][at] * found["fitted"]
+        found[REPORTED] = told[COMPLETENESS][at] * found["fitted"]
     totals = prepared.polygons.totals(response)
     if not totals.known.all():
         columns |= {STATE: totals.states, "observed_lower": totals.least, "observed_upper": totals.most}

@@ -23,7 +23,7 @@ from vbagg.geo.responses import number_of
 from vbagg.geo.runs import laid_out, starts_of
 from vbagg.geo.table_lines import is_missing
 from vbagg.geo.tables import Needed, Table, read_table
-from vbagg.numerals import coordinate, rate
+from vbagg.numerals import coordinate
 
 COLUMNS = ("area", "facility", "share")
 ROUNDING = 0.01
@@ -274,7 +274,7 @@ def _require_sums(
     names = some(labels[rounded].tolist())
     return [
         f"{table.file}: the shares of {plural(rounded.size, 'area')} ({names}) add up to as much as "
-        f"{rate(sums[rounded].max())} and were divided by their sum."
+        f"{coordinate(sums[rounded].max())} and were divided by their sum."
     ]
 
 

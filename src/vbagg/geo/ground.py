@@ -194,9 +194,11 @@ class _Given:
         part = _part_within(wanted, own.bounds)
         if part < 1 and not (is_tiled and part > 0):
             options = [f"`--covariate {name}=FILE`" if name != "population" else "`--population`" for name in old]
+            check = f" Check the CRS of {self.rasters[0].file}, if they should be the same." if self.rasters else ""
             raise ValueError(
-                "The new ground must lie within that of the run for what is taken from there; it does not. Give "
-                f"{some(options, quote=False)}{' too' if self.rasters else ''}."
+                f"The new ground must lie within that of the run for what is taken from there; it covers "
+                f"{_extent(wanted)}, and the run {_extent(own.bounds)}. Give {some(options, quote=False)}"
+                f"{' too' if self.rasters else ''}.{check}"
             )
 
 
@@ -259,15 +261,19 @@ def _is_number(text: str) -> bool:
         return False
 
 
+def _extent(bounds: Bounds) -> str:
+    left, bottom, right, top = map(coordinate, bounds)
+    return f"x {left} to {right} and y {bottom} to {top}"
+
+
 def _target(run: Prepared, shapes: Polygons | None, rasters: list[Layer], grid: File | None) -> Grid:
     """The grid that is mapped, which all new rasters reach, with places on the map of the run."""
     own, chosen = run.stack.grid, _chosen(run, shapes, rasters, grid)
     for layer in rasters:
         if _part_within(bounds_in(chosen, layer.grid.crs), layer.grid.bounds) == 0:
-            left, bottom, right, top = chosen.bounds
             raise ValueError(
-                f"{layer.path} must overlap the new ground, x {coordinate(left)} to {coordinate(right)} and y "
-                f"{coordinate(bottom)} to {coordinate(top)}; it does not. Check its extent and CRS."
+                f"{layer.path} must overlap the new ground, {_extent(chosen.bounds)}; it does not. Check its extent "
+                "and CRS."
             )
     same = chosen.offset_in(own) == (0, 0) and chosen.shape == own.shape
     return own if same else replace(chosen, centre=own.middle)

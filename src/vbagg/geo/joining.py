@@ -110,7 +110,7 @@ class JoinedBy:
                     f"{held}. Fill it in; a row of totals, a note or merged cells must go."
                 )
         _require_once(
-            keys, places, table.path, self.column, "Keep one row for each polygon: choose a period, or add up"
+            keys, places, table.path, self.column, "Keep one row for each polygon: choose a period, or add them up"
         )
         return keys
 
@@ -139,9 +139,11 @@ class JoinedBy:
         parts = [f"{plural(len(extra), 'row')} {verb} none: {some(extra, quote=False)}"]
         if bare:
             parts.append(f"{plural(len(bare), rows.noun)} without a row: {some(bare, quote=False)}")
+        lost_zeros = any("leading zeros" in row for row in extra)
+        first = "Make text of the column that has lost its zeros" if lost_zeros else "Correct the keys"
         return (
             f"{table.path} must have rows that each belong to a {rows.noun} of {Path(rows.path).name}, by {by}; "
-            f"{'; '.join(parts)}. Correct the keys, or leave out rows that match no {rows.noun} by `--unmatched drop`."
+            f"{'; '.join(parts)}. {first}, or leave out rows that match no {rows.noun} by `--unmatched drop`."
         )
 
 
@@ -189,7 +191,7 @@ def _polygon_keys(values: pd.Series, path: str) -> list[str]:
             f"{path} must have a key in column {values.name!r} for every polygon; {places[keys.index('')]} has none. "
             "Fill it in, or join by another column."
         )
-    _require_once(keys, places, path, str(values.name), "A row of the table would count for each of them: merge")
+    _require_once(keys, places, path, str(values.name), "A row of the table would count for each of them: merge them")
     return keys
 
 
@@ -200,7 +202,7 @@ def _require_once(keys: Sequence[str], places: Sequence[str], path: str, column:
         others = f", as are {some(repeated[1:])}" if len(repeated) > 1 else ""
         raise ValueError(
             f"{path} must have each key in column {column!r} once; {repeated[0]!r} is there {len(where)} times "
-            f"({some(where, quote=False)}){others}. {remedy} them, or join by another column."
+            f"({some(where, quote=False)}){others}. {remedy}, or join by another column."
         )
 
 

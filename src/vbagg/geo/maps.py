@@ -30,6 +30,7 @@ from vbagg.geo.cog import RowWriter
 from vbagg.geo.contents import MATCHED, Contents, model_tags
 from vbagg.geo.files import output_folder, some
 from vbagg.geo.matching import TotalMatching
+from vbagg.geo.observed_totals import Totals
 from vbagg.geo.polygons import Polygons
 from vbagg.geo.prepared import Prepared
 from vbagg.geo.units import likelihood_of, link_of, units_of
@@ -112,7 +113,7 @@ def fill_maps(
     answers: Answers,
     folder: Path,
     report: Report,
-    observed: Floats | None = None,
+    observed: Totals | None = None,
 ) -> dict[str, Path]:
     """Write all maps of answers of `CellRates` into a folder, in one pass over the grid; paths by name.
 
@@ -182,7 +183,7 @@ class _Predicted:
         return self.contents.values(rates, cell_exposure(self.prepared, band.cells))
 
 
-def _fill(predicted: _Predicted, writer: RowWriter, report: Report, observed: Floats | None) -> None:
+def _fill(predicted: _Predicted, writer: RowWriter, report: Report, observed: Totals | None) -> None:
     """Fill all maps; counts that match totals follow in a second walk over the finished expected counts."""
     grid, contents, index = writer.grid, predicted.contents, predicted.index
     matching = None if observed is None else TotalMatching(observed)
@@ -222,7 +223,7 @@ def _match(
 ) -> None:
     """Map the expected counts once more, times the factors of cells."""
     factor, miss = matching.solve()
-    _warn_of_misses(polygons, matching.observed, miss)
+    _warn_of_misses(polygons, matching.totals.exact, miss)
     grid = writer.grid
     writer.add(MATCHED, contents.description(MATCHED))
     for rows in grid.bands(CELLS_PER_BAND):
@@ -248,16 +249,17 @@ def _warn_of_misses(polygons: Polygons, observed: Floats, miss: Floats) -> None:
         )
 
 
-def _totals_to_match(model: Any, prepared: Prepared, response: str) -> Floats:
+def _totals_to_match(model: Any, prepared: Prepared, response: str) -> Totals:
     if link_of(model).averages:
         raise ValueError(
             "`match_totals` needs totals of the whole population; a binomial model has those of the people examined. "
             "Leave it out."
         )
-    observed = prepared.polygons.totals(response).exact
+    observed = prepared.polygons.totals(response)
     if prepared.told.completeness is not None:
-        observed = observed / prepared.polygons.frame[prepared.told.completeness].to_numpy(np.float64)
-    _require_positive(observed)
+        shares = prepared.polygons.frame[prepared.told.completeness].to_numpy(np.float64)
+        observed = Totals(observed.least / shares, observed.most / shares)
+    _require_positive(observed.least)
     return observed
 
 

@@ -5,7 +5,8 @@ count `e_i` becomes `e_i exp(sum_a s_ai l_a)`: the factor of a cell is the geome
 observed over expected where polygons share no cells. The logarithms `l` minimise the convex function
 `sum_i C_i e_i exp(sum_a s_ai l_a) - sum_a y_a l_a`, whose gradient is matched minus observed totals. So counts are, of
 all that have the observed totals, the nearest to the expected ones in relative entropy, whatever overlaps. A small
-penalty on `l` makes the compromise unique where overlapping polygons contradict each other.
+penalty on `l` makes the compromise unique where overlapping polygons contradict each other. Totals that are known
+within bounds only are free as long as they lie within these, and are brought to the nearer bound otherwise.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
+from vbagg.geo.observed_totals import Totals
 from vbagg.stepping import backtrack
 
 Floats = NDArray[np.float64]
@@ -28,6 +30,10 @@ Places = NDArray[np.intp]
 PENALTY = 1e-6
 TOLERANCE = 1e-9
 MOST_STEPS = 200
+MOST_ROUNDS = 30
+"""How often bounds are looked at."""
+WITHIN = 1e-6
+"""Relative distance by which a bound may be missed."""
 
 
 @dataclass
@@ -38,11 +44,11 @@ class TotalMatching:
 
     Parameters
     ----------
-    observed
-        Total of each polygon, NaN where it is not known: expected counts stay there.
+    totals
+        What is known of the total of each polygon; where nothing is, expected counts stay.
     """
 
-    observed: Floats
+    totals: Totals
     _parts: list[tuple[Any, Floats]] = field(init=False, default_factory=list)
 
     def add(self, polygon: Places, cell: Places, coverage: Floats, expected: Floats) -> None:
@@ -56,16 +62,26 @@ class TotalMatching:
             sparse.vstack([part for part, _ in self._parts], format="csr"),
             np.concatenate([own for _, own in self._parts]),
         )
-        empty = self.observed == 0
+        wanted = self.totals.exact
         # where a total is 0, so is every cell that the polygon touches
-        weight = np.where(shares @ empty.astype(float) > 0, 0.0, weight)
-        expected = shares.T @ weight
-        solved = np.flatnonzero((expected > 0) & (self.observed > 0))
-        factor = np.where(empty, -np.inf, 0.0)
-        factor[solved] = _minimise(shares[:, solved], weight, self.observed[solved], expected[solved])
-        with np.errstate(invalid="ignore"):
-            cells = np.where(weight > 0, weight * np.exp(shares @ factor), 0.0)
-        return factor, shares.T @ cells - self.observed
+        weight = np.where(shares @ (wanted == 0).astype(float) > 0, 0.0, weight)
+        for _ in range(MOST_ROUNDS):
+            factor, found = _solved(shares, weight, wanted)
+            held = self._bounds_held(wanted, factor, found)
+            if np.array_equal(held, wanted, equal_nan=True):
+                break
+            wanted = held
+        return factor, found - self.totals.exact
+
+    def _bounds_held(self, wanted: Floats, factor: Floats, found: Floats) -> Floats:
+        """Totals to be matched next: bounds that were missed come in, those that hold back nothing are let go."""
+        least, most = self.totals.least, self.totals.most
+        held = self.totals.suppressed & np.isfinite(wanted)
+        idle = held & np.where(wanted == most, factor >= 0, factor <= 0)
+        free = self.totals.suppressed & ~held
+        wanted = np.where(idle, np.nan, wanted)
+        wanted = np.where(free & (found > most * (1 + WITHIN)), most, wanted)
+        return np.where(free & (found > 0) & (found < least * (1 - WITHIN)), least, wanted)
 
     def of_cells(self, factor: Floats, polygon: Places, cell: Places, coverage: Floats, n: int) -> Floats:
         """Factor of each cell of a band (n,)."""
@@ -75,7 +91,18 @@ class TotalMatching:
         """Shares `s` (n, b), whose rows sum to 1, and the covered part `C` of each cell."""
         whole: Floats = np.bincount(cell, coverage, n).astype(np.float64)
         entries = (coverage / whole[cell], (cell, polygon))
-        return sparse.csr_array(entries, shape=(n, len(self.observed))), whole
+        return sparse.csr_array(entries, shape=(n, len(self.totals.least))), whole
+
+
+def _solved(shares: Any, weight: Floats, wanted: Floats) -> tuple[Floats, Floats]:
+    """Logarithm of the factor of each polygon, and its sum with them; NaN is wanted where a sum is free."""
+    expected = shares.T @ weight
+    solved = np.flatnonzero((expected > 0) & (wanted > 0))
+    factor = np.where(wanted == 0, -np.inf, 0.0)
+    factor[solved] = _minimise(shares[:, solved], weight, wanted[solved], expected[solved])
+    with np.errstate(invalid="ignore"):
+        cells = np.where(weight > 0, weight * np.exp(shares @ factor), 0.0)
+    return factor, shares.T @ cells
 
 
 def _merged(shares: Any, weight: Floats) -> tuple[Any, Floats]:

@@ -224,6 +224,8 @@ class _Column:
 def _remedy(text: str) -> str:
     if DATE.match(text):
         return "Spreadsheets make dates of text such as 1-4: format the column as text, and enter it again."
+    if text.endswith("%"):
+        return "Totals are needed: multiply a percentage by what it is of."
     if text.startswith("#"):
         return "Correct the formula, or leave it empty where nobody counted."
     mark = "" if text == MARK else f"{text}="

@@ -72,9 +72,10 @@ def population_sd_of(sd: Any, column: str | None, errors: str, population: Any, 
         return EXACT
     if isinstance(sd, Real):
         if not 0 < float(sd) <= 1:
+            remedy = "Divide percentages by 100." if float(sd) > 1 else "Leave it out where people are exact."
             raise ValueError(
                 f"{OPTION} must be relative to the people of a polygon, above 0 and at most 1, such as 0.1 for 10%, or"
-                f" a raster; got {sd:g}. Divide percentages by 100."
+                f" a raster; got {sd:g}. {remedy}"
             )
         return PopulationSd(relative=float(sd))
     if population is None:
@@ -171,6 +172,9 @@ def flaw_of(errors: PeopleErrors, labels: NDArray[Any]) -> tuple[str, list[Any]]
             f"under polygons, down to {errors.lowest:g}. Declare its value for missing cells, or correct it."
         )
         return text, []
+    if errors.people.any() and not (errors.unknown < errors.people).any():
+        text = f"{path} must hold standard deviations where people live in polygons; it has no value there. Check its"
+        return f"{text} extent and CRS.", []
     above = np.flatnonzero(errors.sd > errors.people * (1 + 1e-6))
     if above.size:
         at = int(above[np.argmax(errors.relative[above])])

@@ -23,7 +23,7 @@ from vbagg.geo.polygons import free_name
 from vbagg.geo.responses import PLAIN
 from vbagg.geo.table_lines import is_missing
 from vbagg.geo.tables import Needed, Table, read_table
-from vbagg.numerals import given
+from vbagg.numerals import coordinate
 
 DEGREES = "EPSG:4326"
 USUAL = (("lon", "lat"), ("long", "lat"), ("lng", "lat"), ("longitude", "latitude"), ("x", "y"))
@@ -278,7 +278,7 @@ def _require_columns_of_degrees(places: Places, word: str) -> None:
         )
     raise ValueError(
         f"{places.path} must hold longitudes in {name_x!r}, and latitudes from -90 to 90 in {name_y!r}; got "
-        f"{given(places.x[first])} and {given(places.y[first])} ({places.where[first]}). {advice}"
+        f"{coordinate(places.x[first])} and {coordinate(places.y[first])} ({places.where[first]}). {advice}"
     )
 
 

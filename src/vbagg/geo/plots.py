@@ -6,6 +6,7 @@ Large rasters are read with decimation, from their overviews, so a picture needs
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -44,6 +45,8 @@ TAILS = (0.005, 0.995)
 """Quantiles of effects and ratios at the ends of their colours."""
 LEAST_FACTOR = 1.05
 """At the ends of the colours of ratios, where these hardly differ from 1."""
+TITLE_WIDTH = 34
+"""Characters of a line that fit over the narrowest figure."""
 BACKGROUND = "0.86"
 LONGER, BESIDE, EDGE, NARROWEST = 4.4, 1.5, 0.6, 3.4
 """Inches: the longer side of a map, what title and legend take beside it, its marks, and the least side of a figure."""
@@ -209,7 +212,7 @@ def plot_map(
         _outlines(axes, polygons.to(grid.crs), max(grid.resolution))
     if points is not None:
         _mark(axes, points, grid)
-    axes.set_title(literal(title))
+    axes.set_title(literal(_in_lines(title)))
     _bar(axes, image, scale, values, label)
     return save(figure, path)
 
@@ -314,6 +317,11 @@ def _words(tags: dict[str, str], units: Units | None, name: str) -> tuple[str, s
     if units is None:
         return heading_of(kind, tags.get("rate_units", ""), numbers_in(tags)), tags.get("units", "")
     return heading_of(kind, units.rate, numbers_in(tags)), units_of_map(kind, units)
+
+
+def _in_lines(title: str) -> str:
+    """In lines that fit over a narrow map."""
+    return "\n".join(textwrap.fill(line, TITLE_WIDTH) for line in title.splitlines())
 
 
 def _shown(values: Floats, scale: ColourScale) -> Floats:

@@ -17,7 +17,7 @@ THOUSANDS = ",", " ", "'", "\u2019", "\u00a0", "\u2009", "\u202f"
 NONE = {"response": "nothing occurred", "population": "nobody lives", "exposure": "nothing is expected"}
 """What 0 means, by what a column holds."""
 PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
-GROUPED = [re.compile(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+(\.\d+)?") for mark in THOUSANDS]
+GROUPED = [re.compile(rf"[+-]?[1-9]\d{{0,2}}({mark}\d{{3}})+(\.\d+)?") for mark in THOUSANDS]
 
 
 def read_totals(

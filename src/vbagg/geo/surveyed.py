@@ -160,9 +160,13 @@ class Surveys:
         above = np.flatnonzero((self.found > self.size) & examined)
         if above.size:
             first, more = above[0], f", the first of {len(above):,} such rows" if len(above) > 1 else ""
+            looks_exchanged = self.size.any() and not (self.size > self.found).any()
+            remedy = (
+                "Were the columns exchanged?" if looks_exchanged else "Correct it, or empty it to leave the row out."
+            )
             raise ValueError(
                 f"{path}: {self.by.response!r} must not exceed {self.by.size!r}; got {given(self.found[first])} of "
-                f"{given(self.size[first])} ({where[first]}){more}. Were the columns exchanged?"
+                f"{given(self.size[first])} ({where[first]}){more}. {remedy}"
             )
         broken = np.flatnonzero((self.size % 1 > 0) & examined)
         if broken.size:
@@ -171,8 +175,8 @@ class Surveys:
                 f"({where[broken[0]]}). Round it, or name people by `--point-people`."
             )
         if not self.usable.any():
-            why = some([f"{int(which.sum()):,} with {reason}" for reason, which in self.gaps.items()], quote=False)
-            raise ValueError(f"{path} must hold points that say what was found, and where; it has only rows {why}.")
+            why = some([f"{int(which.sum()):,} have {reason}" for reason, which in self.gaps.items()], quote=False)
+            raise ValueError(f"{path} must hold points that say what was found, and where; of its rows {why}.")
 
     def cells(self, grid: Grid) -> NDArray[np.int64]:
         """The cell of each row, `OFF` where there is none; most of those that can be used must lie on the grid."""

@@ -23,7 +23,14 @@ from vbagg.geo.text_tables import text_lines
 from vbagg.geo.workbooks import workbook_lines
 
 OLD_EXCEL = b"\xd0\xcf\x11\xe0"
-OTHER_KINDS = {b"%PDF": "a PDF document", b"\x1f\x8b": "compressed by gzip", b"\x89PNG": "a picture"}
+OTHER_KINDS = {
+    b"%PDF": "a PDF document",
+    b"\x1f\x8b": "compressed by gzip",
+    b"\x89PNG": "a picture",
+    b"II*\0": "a raster (TIFF)",
+    b"MM\0*": "a raster (TIFF)",
+    b"SQLite format 3\0": "a database (SQLite), such as a GeoPackage",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +238,8 @@ def _shown(line: Line) -> str:
 
 def _name(cell: Any) -> str:
     """Name of a column as it is looked for."""
+    if isinstance(cell, datetime.datetime) and cell.time() == datetime.time():
+        cell = cell.date()
     return "" if is_empty(cell) else " ".join(str(cell).replace("\ufeff", "").split())
 
 

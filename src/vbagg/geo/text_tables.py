@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
+from vbagg.geo.decimal_commas import with_points
 from vbagg.geo.files import one_line
 from vbagg.geo.table_lines import HEADER_WITHIN, Line, Lines
 
@@ -46,6 +47,9 @@ def text_lines(path: str, column: str | None) -> Lines:
             f"{path} must have columns set apart by commas, semicolons or tabs; it has a single column. "
             "Save it as CSV or .xlsx."
         )
+    if separator != ",":
+        lines, told = with_points(lines)
+        notes += told
     return Lines(lines, "line", notes=notes, decimal_comma=separator in ";\t")
 
 

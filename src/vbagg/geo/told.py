@@ -17,6 +17,8 @@ from vbagg.geo.table_lines import is_missing
 
 COMPLETENESS, RELATIVE_SD = "completeness", "population_relative_sd"
 """Columns of a table of polygons with what was told."""
+REPORTED = "fitted_reported"
+"""Column with the part of fitted totals that would be reported, where completeness was told."""
 
 
 @dataclass(frozen=True)

@@ -63,13 +63,14 @@ def linearised(problem: StagedProblem, q: Gaussian) -> Gaussian:
     """`q` with the covariance that the posterior has where totals are linear in the weights, `(I + J^T F J)^-1`.
 
     Where totals are known precisely, the posterior lies along a curved surface on which they are constant. The best
-    Gaussian inside it is narrower than it is; this one is as wide (`benchmarks/against_mcmc.py`). The paper's
+    Gaussian inside it is narrower than it is; this one is as wide (`benchmarks/against_mcmc.py`). An output that is
+    known within bounds only may tell nothing at the mean: what it tells is averaged over `q`, MATH (17b). The paper's
     approximations keep their `q`.
     """
     if problem.spec.approximation in PAPERS:
         return q
     try:
-        return Gaussian(q.mu, _factor_of_inverse(problem.precision(q.mu)))
+        return Gaussian(q.mu, _factor_of_inverse(problem.precision_under(q)))
     except np.linalg.LinAlgError:
         return q
 

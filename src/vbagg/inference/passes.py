@@ -111,6 +111,16 @@ def information(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array) -> Arr
     return _fisher_information(spec, spec.own(p), staged, mu, *_given_weights(spec, staged, mu))
 
 
+@jit(static_argnames="spec")
+def information_under(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, factor: Array) -> Array:
+    """What outputs tell a posterior of the weights: the Fisher information at its mean, or on average over it."""
+    p, (T, spread) = spec.own(p), _given_weights(spec, staged, mu)
+    M, V, s = total_moments(spec.link, staged, mu, factor)
+    V = V + (1 - spec.inside) * s
+    found = spec.likelihood.information(T, M, V, spec.link, staged.facts, p, spread)
+    return _by_weights(spec, staged, mu, found)
+
+
 def _given_weights(spec: Spec, staged: Staged, v: Array) -> tuple[Array, Array]:
     """Totals and their relative residual variance given the weights."""
     T, s = moments_given_weights(spec.link, staged.moments, v)
@@ -119,9 +129,13 @@ def _given_weights(spec: Spec, staged: Staged, v: Array) -> tuple[Array, Array]:
 
 
 def _fisher_information(spec: Spec, p: dict[str, Any], staged: Staged, mu: Array, T: Array, spread: Array) -> Array:
-    weight = staged.valid * spec.likelihood.fisher(T, staged.facts, p, spread)
+    return _by_weights(spec, staged, mu, spec.likelihood.fisher(T, staged.facts, p, spread))
+
+
+def _by_weights(spec: Spec, staged: Staged, mu: Array, of_totals: Array) -> Array:
+    """Information about the weights from that about the total of each bag."""
     J = jacobian(spec.link, staged.moments, mu)
-    return (J.T * weight) @ J
+    return (J.T * (staged.valid * of_totals)) @ J
 
 
 @jit(static_argnames="spec")

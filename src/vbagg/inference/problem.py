@@ -232,6 +232,12 @@ class StagedProblem:
             return self.gauss_newton(v)[2]  # which a search has compiled
         return total(self._sums.each(Sums.information, self.setting, v)) + np.eye(len(v))
 
+    def precision_under(self, q: Gaussian) -> np.ndarray:
+        """The Gauss-Newton precision at the mean of `q`; what bounds of outputs tell is averaged over `q`."""
+        if not any(self._sums.each(Sums.is_bounded)):
+            return self.precision(q.mu)
+        return total(self._sums.each(Sums.information_under, self.setting, q)) + np.eye(len(q.mu))
+
     def parameter_slopes(self, q: Gaussian) -> Parameters:
         """Partial gradient of the ELBO in the parameters; the total one where `q` is optimal."""
         parameters = self.parameters

@@ -158,6 +158,14 @@ class Sums:
         """The Fisher information alone."""
         return self._given_weights(setting, passes.information, v)
 
+    def information_under(self, setting: Setting, q: Gaussian) -> Exact:
+        """What outputs tell `q`."""
+        return summed(self._each(setting, lambda i: self._at_q(setting, passes.information_under, q, i)[0]))
+
+    def is_bounded(self) -> bool:
+        """Whether some outputs are known within bounds only."""
+        return self.spec.likelihood.bounded
+
     def basis_slopes(self, setting: Setting, q: Gaussian) -> Exact:
         """Slopes of the data term in the basis and in the likelihood's parameters."""
         p = setting.parameters.likelihood

@@ -66,6 +66,8 @@ class Likelihood:
     """Whether a spread is relative to the squared total, so that it stays the same where totals are multiplied."""
     exact: ClassVar[bool] = False
     """Whether `matched` is exact, so that no other approximation is needed."""
+    bounded: ClassVar[bool] = False
+    """Whether some outputs are known within bounds only: they may tell nothing near the mean, and much farther out."""
 
     # what it is given, learns and accepts
 
@@ -153,6 +155,12 @@ class Likelihood:
         """Information about `T`: squared slope of the mean over the variance."""
         slope = jax.jvp(lambda T: self.mean(T, facts, p), (T,), (jnp.ones_like(T),))[1]
         return slope**2 / (self.variance(T, facts, p) + slope**2 * spread * self.unit_variance(T))
+
+    def information(
+        self, T: Array, M: Array, V: Array, link: Any, facts: Facts, p: Parameters, spread: Any = 0.0
+    ) -> Array:
+        """What outputs tell about totals near `T` to a posterior by which these have the mean `M` and variance `V`."""
+        return self.fisher(T, facts, p, spread)
 
     def matched(
         self, y: Array, M: Array, V: Array, law: Matched, facts: Facts, p: Parameters, spread: Any = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ class Censored(Wrapped):
     """
 
     terms: Terms = field(default_factory=Terms)
+    bounded: ClassVar[bool] = True
 
     @property
     def numbers_per_output(self) -> int:  # noqa: D102
@@ -72,6 +73,22 @@ class Censored(Wrapped):
 
         change = jax.jvp(expected, (T,), (jnp.ones_like(T),))[1]
         return jnp.where(facts[UPPER] > facts[LOWER], jnp.clip(-full * change, 0.0, full), full)
+
+    def information(
+        self, T: Array, M: Array, V: Array, link: Any, facts: Facts, p: Parameters, spread: Any = 0.0
+    ) -> Array:
+        """`fisher`, of an interval on average over its total: MATH (17b)."""
+        full = self.fisher(T, facts, p, spread)
+        if UPPER not in facts:
+            return full
+        nodes, weight = link.matched.nodes(M, V)
+        weight = jnp.moveaxis(jnp.broadcast_to(weight, nodes.shape), -1, 0)
+
+        def about_coordinate(T: Array) -> Array:
+            return self.fisher(T, facts, p, spread) / link.coordinate_slope(T) ** 2
+
+        average = jnp.sum(weight * jax.lax.map(about_coordinate, jnp.moveaxis(nodes, -1, 0)), axis=0)
+        return jnp.where(facts[UPPER] > facts[LOWER], average * link.coordinate_slope(T) ** 2, full)
 
     def _log_interval(self, T: Any, facts: Facts, p: Parameters, spread: Any) -> Array:
         return self.of.log_interval(facts[LOWER], facts[UPPER], T, facts, p, spread, self.terms)

@@ -123,7 +123,8 @@ class GroundPage:
 
     def _summary(self, beyond: Beyond, table: gpd.GeoDataFrame | None) -> Iterator[tuple[str, str]]:
         say = self.say
-        yield say(f"figures.{beyond.exposure}"), numerals.count(beyond.weight)
+        people = beyond.weight if table is None else float(np.nansum(table[beyond.exposure]))
+        yield say(f"figures.{beyond.exposure}"), numerals.count(people)
         if table is not None:
             yield say("ground.polygons"), numerals.count(len(table))
         if table is not None and "total" in table:

@@ -10,6 +10,7 @@ import numpy as np
 
 from vbagg.effects import FALSE_ALARMS
 from vbagg.geo.files import some
+from vbagg.geo.told import REPORTED
 from vbagg.likelihoods import get_likelihood
 from vbagg.links import get_link
 from vbagg.numerals import count, level, ratio, share, span, with_span
@@ -124,9 +125,10 @@ class OddTotals:
         return "" if known.empty else " ".join(self._fitted(known, may_match, matched))
 
     def _fitted(self, known: pd.DataFrame, may_match: bool, matched: bool) -> Iterator[str]:
-        say, official, fitted = texts_in(), known["observed"], known["fitted"]
+        kind = "_reported" if REPORTED in known else ""
+        say, official, fitted = texts_in(), known["observed"], known[REPORTED if kind else "fitted"]
         sums = {"official": count(official.sum()), "fitted": count(fitted.sum())}
-        yield say("odd.sums", apart=_apart(say, fitted.sum(), official.sum()), **sums)
+        yield say(f"odd.sums{kind}", apart=_apart(say, fitted.sum(), official.sum()), **sums)
         yield say("odd.why")
         apart = np.abs(fitted - official) > APART * np.abs(official)
         if not apart.any():
@@ -139,11 +141,11 @@ class OddTotals:
             all=len(known),
             share=share(APART),
             name=str(furthest[self.id]),
-            official=count(furthest["observed"]),
-            fitted=count(furthest["fitted"]),
+            official=count(official[furthest.name]),
+            fitted=count(fitted[furthest.name]),
         )
         if may_match:
-            yield say("odd.matched") if matched else say("odd.may_match", option=OPTION)
+            yield say(f"odd.matched{kind}") if matched else say(f"odd.may_match{kind}", option=OPTION)
 
     def blocks(self, may_match: bool, matched: bool) -> Iterator[str | Table]:
         """For a section of the report; none where the model says nothing."""

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from vbagg.errors import did_you_mean
 from vbagg.files import written_whole
@@ -374,9 +375,16 @@ def make_settings(table: Mapping[str, Any], source: str, kind: type[Kind] = Sett
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{source}: `{key}` is wrong: {first['msg']}; got {first['input']!r}.") from None
+        raise ValueError(f"{source}: `{key}` is wrong: {_in_words(first)}; got {first['input']!r}.") from None
     _require_possible(settings, source)
     return settings
+
+
+def _in_words(flaw: ErrorDetails) -> str:
+    """What is wrong with a value, without the words of a library."""
+    if flaw["type"] == "string_pattern_mismatch":
+        return "it must begin with a letter or a digit, and have no others than these, and _ . -"
+    return flaw["msg"].removeprefix("Value error, ")
 
 
 def _require_possible(settings: Settings, source: str) -> None:

@@ -89,7 +89,7 @@ def key_figures(subject: Subject, sums: Sums) -> list[tuple[str, str]]:
     figures = [
         (subject.name, between(sums.total, numerals.count)),
         *((say(f"figures.{state}"), numerals.count(count)) for state, count in sums.counts.items() if count),
-        *([(say("figures.reported"), _reported(sums.used))] if completeness else []),
+        *([(say("figures.reported"), reported_share(sums.used))] if completeness else []),
         (say(f"figures.{exposure}"), numerals.count(sums.people)),
         *([(say("figures.trials"), numerals.count(sums.base))] if trials else []),
         (title, between(sums.rate, numerals.rate)),
@@ -101,7 +101,7 @@ def key_figures(subject: Subject, sums: Sums) -> list[tuple[str, str]]:
     return figures
 
 
-def _reported(used: pd.DataFrame) -> str:
+def reported_share(used: pd.DataFrame) -> str:
     """Completeness of polygons, from the least to the largest."""
     low, high = used[COMPLETENESS].min(), used[COMPLETENESS].max()
     return numerals.span(low, high, numerals.share)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbagg import numerals
-from vbagg.workflow.report_page.key_figures import Sums
+from vbagg.geo.observed_totals import MISSING, SUPPRESSED
+from vbagg.workflow.report_page.key_figures import Sums, reported_share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,10 +38,15 @@ def subtitle(subject: Subject, made: str) -> str:
 
 
 def _sentences(subject: Subject, sums: Sums, layers: list[MapLayer]) -> Iterator[str]:
-    yield _counted(subject, sums)
-    if any(sums.counts.values()):
-        names = {state: subject.say(f"opening.{state}", n=count) for state, count in sums.counts.items() if count}
-        yield subject.say("opening.gaps", which=subject.say.listed(list(names.values())))
+    counted = _counted(subject, sums)
+    yield counted[0].upper() + counted[1:]
+    if subject.prepared.told.completeness:
+        yield subject.say("opening.reported", share=reported_share(sums.used))
+    gaps = {state: count for state, count in sums.counts.items() if count}
+    if gaps:
+        words = {SUPPRESSED: "only_suppressed"} if MISSING not in gaps else {}
+        names = [subject.say(f"opening.{words.get(state, state)}", n=count) for state, count in gaps.items()]
+        yield subject.say("opening.gaps", which=subject.say.listed(names))
     yield from _highest(subject)
     yield from _burden(subject)
     yield from _sureness(subject, layers)
@@ -85,11 +91,12 @@ def _highest(subject: Subject) -> Iterator[str]:
         return
     top = table.nlargest(NAMED, "rate")
     per = numerals.given(subject.units.per)
+    kind = "risk" if subject.units.is_relative else "rate"
+    in_full = 0 if kind == "rate" else None
     first, *others = [
-        subject.say("opening.name_rate" if at == 0 else "opening.name_number", name=name, rate=rate, per=per)
+        subject.say("opening.name_rate" if at == in_full else "opening.name_number", name=name, rate=rate, per=per)
         for at, (name, rate) in enumerate(zip(_names(subject, top), map(numerals.rate, top["rate"]), strict=True))
     ]
-    kind = "risk" if subject.units.is_relative else "rate"
     yield subject.say(f"opening.highest_{kind}", names=subject.say.listed([first, *others]))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,8 +79,9 @@ class Subject:
 
     @property
     def say(self) -> Texts:
-        """Texts in the language of the page."""
-        return texts_in()
+        """Texts in the language of the page; facilities that share cells have catchments, and no districts."""
+        say = texts_in()
+        return _of_catchments(say.language) if self.prepared.is_shared else say
 
     @property
     def name(self) -> str:
@@ -107,3 +108,10 @@ class Subject:
             self.prepared.exposure,
             settings.model.likelihood,
         )
+
+
+@cache
+def _of_catchments(language: str) -> Texts:
+    say = texts_in(language)
+    words = {"catchments.district": "catchments.one", "catchments.District": "catchments.first"}
+    return say.with_words({say(district): say(catchment) for district, catchment in words.items()})

@@ -13,6 +13,7 @@ from vbagg import numerals
 from vbagg.files import file_names
 from vbagg.geo import display
 from vbagg.geo.names import names_in
+from vbagg.geo.told import REPORTED
 from vbagg.report import Area, AreaTable, Order
 from vbagg.workflow.report_page import measures
 from vbagg.workflow.report_page.matched import matched_totals
@@ -123,7 +124,19 @@ def _orders(subject: Subject, own: Sequence[Measure]) -> list[Order]:
 
 def _why_they_differ(subject: Subject, table: gpd.GeoDataFrame) -> str:
     """What official, fitted and matched totals are, and what they add up to."""
-    say = subject.say
-    names = [name for name in ("observed", "fitted", "matched") if name in table]
-    sums: dict[str, Any] = {name: numerals.count(float(table[name].sum())) for name in names}
-    return say(f"table.why_{names[-1]}", **sums)
+    say, known = subject.say, table["observed"].notna()
+    is_matched, is_part = "matched" in table, REPORTED in table
+    sums: dict[str, Any] = {name: _sum(table[name]) for name in ("observed", "fitted", "matched") if name in table}
+    told = [say("table.sums_matched" if is_matched else "table.sums_fitted", **sums)]
+    if not known.all():
+        told.append(say("table.why_gaps", n=int((~known).sum()), fitted=_sum(table["fitted"][~known])))
+    if is_part:
+        told.append(say("table.why_reported", reported=_sum(table[REPORTED])))
+    told.append(say("table.why_fitted"))
+    if is_matched:
+        told.append(say("table.why_matched_reported" if is_part else "table.why_matched"))
+    return " ".join(told)
+
+
+def _sum(totals: pd.Series) -> str:
+    return numerals.count(float(totals.sum()))
