@@ -113,5 +113,8 @@ class Subject:
 @cache
 def _of_catchments(language: str) -> Texts:
     say = texts_in(language)
-    words = {"catchments.district": "catchments.one", "catchments.District": "catchments.first"}
-    return say.with_words({say(district): say(catchment) for district, catchment in words.items()})
+    words = {
+        say("catchments.district"): say("catchments.one"),
+        say("catchments.District"): say("catchments.first"),
+    }
+    return say.with_words(words)
