@@ -115,7 +115,7 @@ def carry(scales: Mapping[str, Sums], cells: pd.DataFrame, recovery: Recovery | 
 
 
 def _skill(agreement: tuple[float, float], told: tuple[float, float], if_right: float) -> Estimate:
-    """MATH (34): `2 r sqrt(q) - q`, where told differences are the share `q` of all, and go with them by `r`."""
+    """Given the means and standard deviations of what is carried, MATH (34)."""
     z, own = np.random.default_rng(0).standard_normal((2, DRAWS)), np.clip(if_right, 0.0, MOST)
 
     def at(fisher: Any, log_told: Any) -> Any:
@@ -140,13 +140,13 @@ def _seen(sums: Sums, what: Any) -> tuple[float, float, float]:
 
 
 def _agreement(sums: Sums) -> Floats:
-    """Fisher's z of the correlation of differences told and observed, less that which is claimed."""
+    """Fisher's z of the correlation of differences told and observed, less that which is claimed, MATH (32)."""
     together = 0.5 * (sums.one + sums.told - sums.own)
     return _fisher(together / np.sqrt(sums.told * _real(sums))) - _fisher(np.sqrt(sums.claimed))
 
 
 def _log_told(sums: Sums) -> Floats:
-    """Logarithm of how much of the differences observed is told, over the share that is claimed."""
+    """Logarithm of how much of the differences observed is told, over the share that is claimed, MATH (32)."""
     return np.log(sums.told / (_real(sums) * np.maximum(sums.claimed, 1e-300)))
 
 

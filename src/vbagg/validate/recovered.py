@@ -139,7 +139,7 @@ class Recovery:
 
     @property
     def skill(self) -> float:
-        """Share of the differences between the individuals of a bag that the model explains, on average.
+        """Share of the differences between the individuals of a bag that the model explains, averaged: MATH (36).
 
         On the scale of `Nested.scales`: square roots of rates where outputs are counts, less the mean of the bag.
         """
