@@ -66,14 +66,14 @@ STYLES = {
     "rate_sd": Style("Uncertainty: standard deviation\nof the rate", "lapaz"),
     "rate_interval_width": Style("Uncertainty: width of the interval\nof the rate", "lapaz"),
     "exceedance": Style("Probability that the rate is above\n{threshold} {rate_units}", "lajolla_r", (0.0, 1.0), False),
-    "information": Style("How much is known of what varies inside polygons", limits=(0.0, 1.0), may_be_log=False),
+    "information": Style("How much is known of what\nvaries inside polygons", limits=(0.0, 1.0), may_be_log=False),
     "expected_count": Style("Expected count"),
-    "expected_count_matched": Style("Expected count, matched to observed totals"),
+    "expected_count_matched": Style("Expected count, matched\nto observed totals"),
     "population": Style("Population"),
     "expected": Style("Counts expected by the exposure"),
-    "extrapolation": Style("Extrapolation: red lies beyond the training data", "vik", (0.0, 2.0), False),
+    "extrapolation": Style("Extrapolation: red lies\nbeyond the training data", "vik", (0.0, 2.0), False),
     "extrapolation_place": Style("How little is known of the place", "lajolla_r", (0.0, 1.0), False),
-    RATIO: Style("Rate with survey points, over that without", "vik"),
+    RATIO: Style("Rate with survey points,\nover that without", "vik"),
 }
 
 
