@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 import peers_data
 from common import machine, timed, write_json
+from sklearn.base import clone
 
 import vbagg
 from vbagg.validate.verdict import judge
@@ -132,13 +133,16 @@ def one_row(name: str, seed: int) -> dict[str, Any]:
     bags, y, likelihood = DATA[name](seed)
     with warnings.catch_warnings(), timed() as spent:
         warnings.simplefilter("ignore")
+        model = vbagg.VBAgg(likelihood, random_state=seed).fit(bags, y, progress=False)
+        recovery = vbagg.validate.recovery(model, bags, y, progress=False)
         try:
-            found = vbagg.validate.nested(vbagg.VBAgg(likelihood, random_state=seed), bags, y, progress=False)
+            found = vbagg.validate.nested(clone(model), bags, y, fitted=model, progress=False)
         except ValueError:  # too few for groups
             found = None
-        verdict = judge(found, None if found else vbagg.validate.cross_validate(vbagg.Constant(likelihood), bags, y, 3))
+        validation = None if found else vbagg.validate.cross_validate(vbagg.Constant(likelihood), bags, y, 3)
+        verdict = judge(found, validation, recovery=recovery)
     scales = [] if found is None else found.scales().to_dict("records")
-    skill = {} if found is None else vars(found.cells().skill)
+    skill = {} if found is None else vars(found.cells(recovery).skill)
     return {
         "data": name,
         "seed": seed,

@@ -29,7 +29,7 @@ def test_totals_that_are_not_known_are_told(tmp_path):
         population=[1000.0, 3000.0, 500.0],
     )
     run = Run(from_words({"response": "cases"}), RunFolder(tmp_path))
-    prepared = SimpleNamespace(exposure="population", told=NOTHING)
+    prepared = SimpleNamespace(is_shared=False, exposure="population", told=NOTHING)
     found = figures_of(Subject(run, prepared, "cases", tmp_path), gaps)
     assert found == {
         "Cases": "between 80 and 90",
@@ -53,7 +53,9 @@ def test_totals_that_are_not_known_are_told(tmp_path):
 )
 def test_what_is_said_of_a_polygon(tmp_path, known, told):
     run = Run(from_words({"response": "cases"}), RunFolder(tmp_path))
-    prepared = SimpleNamespace(exposure="population", told=NOTHING, polygons=SimpleNamespace(id="name"))
+    prepared = SimpleNamespace(
+        is_shared=False, exposure="population", told=NOTHING, polygons=SimpleNamespace(id="name")
+    )
     nothing = dict.fromkeys(["observed", "observed_rate", "effect"], float("nan"))
     row = {"name": "a", "population": 1000.0, "fitted": 28.0, "fitted_lower": 20.0, "fitted_upper": 41.0}
     facts = facts_of(Subject(run, prepared, "cases", tmp_path), "Ambato", pd.Series(row | nothing | known))
@@ -74,7 +76,8 @@ def test_what_is_said_of_the_effect_of_a_polygon(tmp_path, odd, model, told):
     row |= {"from_others": 1200.0, "from_others_lower": 310.4, "from_others_upper": 3500.0}
     run = Run(from_words({"response": "cases", **model}), RunFolder(tmp_path))
     others = {"Expected from the others": "1,200 (310 to 3,500)"}
-    assert facts_of_effect(Subject(run, None, "cases", tmp_path), pd.Series(row)) == told | others
+    subject = Subject(run, SimpleNamespace(is_shared=False), "cases", tmp_path)
+    assert facts_of_effect(subject, pd.Series(row)) == told | others
 
 
 @pytest.mark.parametrize(
@@ -90,7 +93,7 @@ def test_what_is_said_of_the_effect_of_a_polygon(tmp_path, odd, model, told):
 def test_totals_and_rates_of_the_summary_are_of_the_same_polygons(tmp_path, words, rate):
     """Those that lie off the grid are in neither."""
     columns = {"cases": POLYGONS["observed"][:2], "tested": TESTED}
-    prepared = SimpleNamespace(exposure="population", told=NOTHING, y=lambda name: columns[name])
+    prepared = SimpleNamespace(is_shared=False, exposure="population", told=NOTHING, y=lambda name: columns[name])
     run = Run(from_words({"response": "cases", **words}), RunFolder(tmp_path))
     found = figures_of(Subject(run, prepared, "cases", tmp_path), POLYGONS)
     assert found["Cases"] == "80"
@@ -99,7 +102,9 @@ def test_totals_and_rates_of_the_summary_are_of_the_same_polygons(tmp_path, word
 
 
 def test_what_was_told_of_reports_and_people_is_shown(tmp_path):
-    prepared = SimpleNamespace(exposure="population", told=Told("share", "off"), polygons=SimpleNamespace(id="name"))
+    prepared = SimpleNamespace(
+        is_shared=False, exposure="population", told=Told("share", "off"), polygons=SimpleNamespace(id="name")
+    )
     subject = Subject(Run(from_words({"response": "cases"}), RunFolder(tmp_path)), prepared, "cases", tmp_path)
     known = POLYGONS.assign(completeness=[0.5, 0.8, float("nan")], population_relative_sd=[0.1, 0.25, 0.1])
     found = figures_of(subject, known)

@@ -180,7 +180,7 @@ def write_validation(validation: Validation, folder: Path, unit: str) -> None:
     if validation.recovery is not None:
         (folder / RECOVERY).write_text(validation.recovery.to_json() + "\n", encoding="utf-8")
         validation.recovery.by_bag().to_csv(folder / "recovery.csv", index=False)
-    verdict = validation.verdict("polygons")
+    verdict = validation.verdict("districts")
     (folder / WORD).write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
     (folder / VERDICT).write_text(validation.summary("polygons", unit=unit) + "\n", encoding="utf-8")
 
