@@ -100,10 +100,13 @@ def _latent(
     mean, sd = own.mean.astype(FAST), np.sqrt(np.maximum(prior - explained, 0.0)).astype(FAST)
     sd_inside, n = own.within.sd.astype(FAST), steps.shape[1]
     varied = inside.draws(n, rng) if sd_inside.any() else None
+    along = [(gain, by_weights), (gain_by_output, by_output)]
+    if np.allclose(gain, gain_by_output, rtol=1e-6):
+        along = [(gain, by_weights + by_output)]
     for draw in range(n):
         f = mean + moved[draw]
-        f += gain * by_weights[:, draw].astype(FAST)[bag]
-        f += gain_by_output * by_output[:, draw].astype(FAST)[bag]
+        for slope, by in along:
+            f += slope * by[:, draw].astype(FAST)[bag]
         f += sd * rng.standard_normal(len(f), dtype=FAST)
         if varied is not None:
             f += sd_inside * next(varied)
