@@ -131,7 +131,8 @@ def test_claims_are_believed_less_where_tests_are_failed():
         (made(error=40.0), "no"),
         (made(claimed=0.02, error=1.0), "no"),
         (made(bags=FEWEST_BAGS - 4), "no"),
-        (made(held=0.2), "with care"),
+        (made(held=0.2), "no"),
+        (made(held=0.7), "with care"),
     ],
 )
 def test_the_word(problem, word):
@@ -140,6 +141,30 @@ def test_the_word(problem, word):
     assert len(verdict.reasons) == 3
     assert all("{" not in reason and "districts" in " ".join(verdict.reasons) for reason in verdict.reasons)
     assert Verdict.from_document(verdict.document()) == verdict
+
+
+def test_intervals_that_held_too_little_inside_unions_are_told():
+    """Whatever is expected of cells."""
+    nested = made(held=0.7)
+    inside = [fold.table["inside_90"] for fold in nested.folds]
+    held = sum(map(sum, inside)) / sum(map(len, inside))
+    assert nested.cells().coverage[0.9].value > 0.8 > held
+    reason = judge(nested).because[2]
+    assert (reason.name, reason.values["held"]) == ("inside", round(held, 2))
+    assert f"those of 90% held {held:.0%} of the totals of bags in larger areas" in str(reason)
+
+
+def test_areas_that_were_named_are_no_groups_of_neighbours():
+    named = Nested((scale("group", 30, 0.6, 1.0, error=0.3),), cells(0.4))
+    assert judge(named, bags="districts").reasons[0].startswith("Given only the totals of 30 larger areas, the model")
+
+
+def test_skill_that_is_not_known_is_not_told():
+    known, hidden = (scale(name, n, 0.6, 1.0, error=0.3, seed=n) for name, n in (("4", 15), ("2", 30)))
+    hidden.table["noise"] = 100.0  # all of it may be chance
+    told = judge(Nested((hidden, known), cells(0.4))).because[0]
+    assert (told.name, told.values["unions"]) == ("told", 15)
+    assert judge(Nested((hidden,), cells(0.4))).because[0].name == "not_told"
 
 
 def test_few_bags_are_said_to_be_too_few():
