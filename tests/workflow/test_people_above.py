@@ -82,7 +82,7 @@ def test_the_page_takes_what_is_there(tmp_path):
     ("options", "told"),
     [
         ({"is_shared": True}, "several facilities"),
-        ({"likelihood": "binomial", "link": "logistic", "trials": "tested"}, "not only the tested"),
+        ({"likelihood": "binomial", "link": "logistic", "trials": "tested"}, "those who were examined (tested)"),
         ({"match_totals": True}, "plays no part"),
         ({"states": ("observed", "missing")}, "Districts whose total is not known are included"),
     ],
