@@ -120,7 +120,7 @@ def test_people_of_shares_of_wards(tmp_path):
     note = next(note for note in prepared.notes if "attend a facility" in note)
     assert f"of {own.sum():,.0f} people, {expected.sum():,.0f}" in note
     assert (
-        f"{own.sum() - expected.sum():,.0f} ({1 - expected.sum() / own.sum():.2%}) attend none where others do" in note
+        f"{own.sum() - expected.sum():,.0f} ({1 - expected.sum() / own.sum():.1%}) attend none where others do" in note
     )
 
 
