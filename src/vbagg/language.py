@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -28,7 +29,9 @@ class Language:
     percent
         What follows a number of hundredths.
     singular
-        Numbers that go with the form `one` of a text; all others go with `other`.
+        Whole numbers that go with the form `one` of a text; all others go with `other`.
+    singular_parts
+        Whether numbers between two whole ones go with the form of the lower one, as in "1,7 million".
     softened
         Pattern of the words before which "and" is another word.
     """
@@ -39,7 +42,12 @@ class Language:
     given_from: int
     percent: str
     singular: tuple[int, ...]
+    singular_parts: bool = False
     softened: str = "(?!)"
+
+    def is_singular(self, value: float) -> bool:
+        """Whether a number goes with the form `one`."""
+        return (math.floor(value) if self.singular_parts else value) in self.singular
 
     def digits(self, value: float, decimals: int = 0) -> str:
         """All digits of a finite number up to so many decimals, without its sign."""
@@ -52,8 +60,10 @@ class Language:
 
 LANGUAGES = {
     "en": Language(".", ",", 1000, 10_000, "%", (1,)),
-    "fr": Language(",", NARROW, 1000, 1000, f"{NO_BREAK}%", (0, 1)),
-    "es": Language(",", NARROW, 10_000, 10_000, f"{NO_BREAK}%", (1,), r"(?i)h?(?:[ií](?![aeouáéó])|y(?![aeiou]))"),
+    "fr": Language(",", NARROW, 1000, 1000, f"{NO_BREAK}%", (0, 1), singular_parts=True),
+    "es": Language(
+        ",", NARROW, 10_000, 10_000, f"{NO_BREAK}%", (1,), softened=r"(?i)h?(?:[ií](?![aeouáéó])|y(?![aeiou]))"
+    ),
     "pt": Language(",", NARROW, 1000, 1000, "%", (1,)),
 }
 ENGLISH = "en"

@@ -30,7 +30,7 @@ class Texts:
         section, _, key = name.partition(".")
         template = self.entries[section][key]
         if not isinstance(template, str):
-            template = template["one" if values["n"] in self.marks.singular else "other"]
+            template = template["one" if self.marks.is_singular(values["n"]) else "other"]
         written = {what: self.marks.digits(one) if isinstance(one, int) else one for what, one in values.items()}
         return str(template.format(**written))
 

@@ -6,10 +6,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from vbagg.language import LANGUAGES, written_in
+from vbagg.texts import texts_in
 from vbagg.validate import picture
-from vbagg.validate.picture import LEGEND, plot_trend
+from vbagg.validate.picture import plot_trend
 
 NAN = float("nan")
+LEGEND = {
+    "observed": "observed, with 90% interval",
+    "expected": "expected, not observed, with 90% interval",
+    "claimed": "what the model itself claims",
+    "one_rate": "0%: as good as one rate for each area",
+    "judged": "90% intervals; dashes: what they should hold",
+    "second": "50% intervals, alike",
+    "if_right": "what they hold if the model is right",
+    "below": "goes on below",
+    "above": "goes on above",
+    "unknown": "cannot be told from chance",
+}
+TITLES = {"skill": "Differences inside areas that are explained", "coverage": "Intervals that hold the true value"}
 SEEN = {"observed": True, "claimed": 0.3}
 COVERED = {"coverage_50": 0.4, "low_50": 0.3, "high_50": 0.6, "coverage_90": 0.85, "low_90": 0.7, "high_90": 0.95}
 
@@ -84,8 +99,7 @@ def test_what_was_seen_and_what_is_expected(drawn):
     }
     assert levels == {50, 90}
     assert 0 in [line.get_ydata()[0] for line in skill.lines]
-    assert meanings(figure) == [LEGEND[name] for name in ("observed", "expected", "claimed", "one_rate", "level_90",
-                                                          "level_50")]  # fmt: skip
+    assert meanings(figure) == list(LEGEND.values())[:6]
     for axes in (skill, coverage):
         (ground,) = axes.patches
         assert 4 < ground.get_x() < 120
@@ -160,6 +174,49 @@ def test_what_refits_hold_is_marked_beside_cells(drawn):
 def test_panels_can_stand_alone(drawn, panel):
     figure = drawn(*SCALES, CELLS, panels=[panel], what="$a")
     (axes,) = figure.axes
-    assert axes.get_title() == picture.TEXTS[panel]
+    assert axes.get_title() == TITLES[panel]
     assert axes.texts[0].get_text() == "observed:\n\\$a in groups"
     assert axes.get_xlabel()
+
+
+def far_off():
+    """A figure with all that may be told."""
+    recovery = SimpleNamespace(coverage={0.9: 0.88, 0.5: 0.47}.get, has_results=True)
+    rows = (row(2, -40.0, -90.0, 0.1), row(5, 1.88, 0.9, 3.0), row(24, NAN, NAN, NAN), {**CELLS, "size": 1234.0})
+    return rows, recovery
+
+
+def test_words_and_numbers_are_those_of_the_language(drawn):
+    rows, recovery = far_off()
+    with written_in("fr"):
+        figure = drawn(*rows, recovery=recovery, what="districts", cells="cellules")
+    skill, coverage = figure.axes
+    assert skill.get_title() == "Différences expliquées au sein des zones"
+    assert [text.get_text() for text in skill.texts if "%" in text.get_text()] == [
+        "<\u22121\u202f000\u00a0%",
+        "188\u00a0%",
+    ]
+    assert [tick.get_text() for tick in coverage.get_yticklabels()][-1] == "100\u00a0%"
+    assert [tick.get_text() for tick in coverage.get_xticklabels()] == ["2", "5", "24", "1\u202f234"]
+    told = meanings(figure)
+    assert len(told) == len(LEGEND)
+    assert told[0] == "observé, avec l\u2019intervalle à 90\u00a0%"
+    assert told[5].startswith("intervalles à 50\u00a0%")
+    assert meanings(drawn(*rows, recovery=recovery)) == list(LEGEND.values())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_all_words_fit(drawn, language):
+    """On the figure, and those on grounds each on its own."""
+    rows, recovery = far_off()
+    with written_in(language):
+        words = {"what": texts_in()("inside.districts"), "cells": texts_in()("inside.cells")}
+        figure = drawn(*rows, recovery=recovery, **words)
+    for axes in figure.axes:
+        for text in (axes.title, axes.xaxis.label, axes.yaxis.label, *figure.legends[0].get_texts()):
+            box = text.get_window_extent()
+            assert min(box.x0, box.y0) >= 0, text.get_text()
+            assert box.x1 <= figure.bbox.width, text.get_text()
+            assert box.y1 <= figure.bbox.height, text.get_text()
+    left, right = (text.get_window_extent() for text in figure.axes[0].texts if "\n" in text.get_text())
+    assert figure.axes[0].bbox.x0 <= left.x0 < left.x1 < right.x0 < right.x1 <= figure.axes[0].bbox.x1

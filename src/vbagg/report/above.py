@@ -130,7 +130,7 @@ def sentence(curve: AboveCurve, say: Texts, at: int) -> str:
 def amount(say: Texts, value: float) -> str:
     """A number of people with few digits; `amount` of scripts."""
     near = _near(value)
-    return say("above.million", number=_millions(near)) if near >= MILLION else numerals.count(near)
+    return _millions(say, near, _of_million(near)) if near >= MILLION else numerals.count(near)
 
 
 def amounts(say: Texts, low: float, high: float) -> str:
@@ -138,8 +138,8 @@ def amounts(say: Texts, low: float, high: float) -> str:
     near = _near(low), _near(high)
     if min(near) < MILLION:
         return say("above.range", low=amount(say, low), high=amount(say, high))
-    low_text, high_text = map(_millions, near)
-    return say("above.million", number=say("above.range", low=low_text, high=high_text))
+    low_text, high_text = map(_of_million, near)
+    return _millions(say, near[1], say("above.range", low=low_text, high=high_text))
 
 
 def above_block(curve: AboveCurve) -> DataBlock:
@@ -154,7 +154,11 @@ def _near(value: float) -> float:
     return float(f"{value:.{DIGITS - 1}e}") if abs(value) >= 10**DIGITS else float(value)
 
 
-def _millions(value: float) -> str:
+def _millions(say: Texts, value: float, number: str) -> str:
+    return say("above.million", n=value / MILLION, number=number)
+
+
+def _of_million(value: float) -> str:
     return numerals.padded(value / MILLION, DIGITS)
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vbagg import numerals
 from vbagg.drawing import BLUE, FINE, GREY, ORANGE, literal, new_figure, plain, save
-from vbagg.numerals import count, share
+from vbagg.texts import texts_in
 from vbagg.validate.bag_scores import percent
 
 if TYPE_CHECKING:
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from vbagg.validate.recovered import Recovery
 
 Floats = NDArray[np.float64]
-SHOWN = {0.9: (BLUE, "o"), 0.5: ("#009E73", "s")}
+JUDGED, SECOND = 0.9, 0.5
+SHOWN = {JUDGED: (BLUE, "o"), SECOND: ("#009E73", "s")}
 """Levels whose coverage is drawn, with colour and mark."""
-JUDGED = 0.9
+NAMES = {JUDGED: "judged", SECOND: "second"}
 LEAST_SKILL, MOST_SKILL, WRITTEN = -100.0, 150.0, 1000.0
 """Percent: where the axis of skill is cut off, and from where numbers beyond are not written."""
 FULL = 104.0
@@ -39,29 +41,8 @@ BEYOND = 3.0
 SOLID, DASHED = (0.0, ()), (0.0, (3.0, 2.0))
 PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
 """Behind numbers that may stand on a line."""
-TEXTS = {
-    "skill": "Differences inside areas that are explained",
-    "coverage": "Intervals that hold the true value",
-    "explained": "share explained",
-    "inside": "share inside their intervals",
-    "parts": "parts of each area whose total is known\n(logarithmic scale)",
-    "observed_of": "observed:\n{what} in groups",
-    "expected_of": "expected:\n{cells} in {what}",
-}
-"""What is written on it."""
-LEGEND = {
-    "observed": "observed, with 90% interval",
-    "expected": "expected, not observed, with 90% interval",
-    "claimed": "what the model itself claims",
-    "one_rate": "0%: as good as one rate for each area",
-    "level_90": "90% intervals; dashes: what they should hold",
-    "level_50": "50% intervals, alike",
-    "if_right": "what they hold if the model is right",
-    "below": "goes on below",
-    "above": "goes on above",
-    "unknown": "cannot be told from chance",
-}
-"""What marks mean, in this order."""
+MARKS = ("observed", "expected", "claimed", "one_rate", "judged", "second", "if_right", "below", "above", "unknown")
+"""What is told of, in this order."""
 
 
 def plot_trend(
@@ -102,7 +83,7 @@ def plot_trend(
         row.dress(axes)
         plain(axes, grid="y")
     row.tell_grounds(drawn[0], what, cells)
-    drawn[-1].set_xlabel(TEXTS["parts"])
+    drawn[-1].set_xlabel(texts_in()("picture.parts"))
     _legend(figure, drawn)
     return save(figure, path)
 
@@ -131,7 +112,7 @@ class _Row:
             axes.vlines(at[own], low[own], high[own], color=colour, linewidth=1.6, linestyles=style)
             look: dict[str, Any] = {"s": 42, "marker": mark, "color": inner, "edgecolors": colour, "linewidths": 1.6}
             if own.any():
-                axes.scatter(at[own], values[own], zorder=3, label=LEGEND[name] if level == JUDGED else None, **look)
+                axes.scatter(at[own], values[own], zorder=3, label=_meaning(name) if level == JUDGED else None, **look)
 
     @property
     def border(self) -> float:
@@ -147,7 +128,7 @@ class _Row:
         """Numbers of parts below, and another ground where nothing was observed."""
         axes.set_xscale("log")
         axes.minorticks_off()
-        axes.set_xticks(self.at, [count(round(parts)) for parts in self.parts])
+        axes.set_xticks(self.at, [numerals.count(round(parts)) for parts in self.parts])
         axes.set_xlim(self.ends)
         if not self.observed.all():
             axes.axvspan(self.border, self.ends[1], color=ORANGE, alpha=0.09, linewidth=0, zorder=0)
@@ -157,7 +138,7 @@ class _Row:
         bottom, top = axes.get_ylim()
         axes.set_ylim(bottom, top + HEAD * (top - bottom))
         left, right = self.ends
-        for start, end, text in ((left, self.border, "observed_of"), (self.border, right, "expected_of")):
+        for start, end, name in ((left, self.border, "observed"), (self.border, right, "expected")):
             if start < end:
                 place: dict[str, Any] = {
                     "transform": axes.get_xaxis_transform(),
@@ -165,7 +146,8 @@ class _Row:
                     "va": "top",
                     "size": 9,
                 }
-                axes.text(np.sqrt(start * end), 0.985, literal(TEXTS[text].format(what=what, cells=cells)), **place)
+                text = texts_in()(f"picture.ground_{name}", what=what, cells=cells)
+                axes.text(np.sqrt(start * end), 0.985, literal(text), **place)
 
 
 def _draw_skill(axes: Axes, trend: pd.DataFrame, row: _Row) -> None:
@@ -178,9 +160,9 @@ def _draw_skill(axes: Axes, trend: pd.DataFrame, row: _Row) -> None:
     value, low, high = (100 * trend[name].where(known).to_numpy(dtype=float) for name in ("skill", "low", "high"))
     least, most = _ends(np.concatenate([value, low, high]))
     bottom, top = least - 0.08 * (100 - least), most
-    axes.axhline(0, color="black", linewidth=1.2, label=LEGEND["one_rate"], zorder=1)
+    axes.axhline(0, color="black", linewidth=1.2, label=_meaning("one_rate"), zorder=1)
     claimed = 100 * trend["claimed"].to_numpy(dtype=float)
-    axes.scatter(row.at, claimed, s=150, color=GREY, marker="_", linewidths=1.8, label=LEGEND["claimed"], zorder=2)
+    axes.scatter(row.at, claimed, s=150, color=GREY, marker="_", linewidths=1.8, label=_meaning("claimed"), zorder=2)
     beyond, unknown = (value < least) | (value > most), np.isnan(value)
     row.points(axes, np.where(beyond, np.nan, value), np.maximum(low, bottom), np.minimum(high, top), JUDGED)
     for which, height, mark, name in (
@@ -190,11 +172,12 @@ def _draw_skill(axes: Axes, trend: pd.DataFrame, row: _Row) -> None:
     ):
         if which.any():
             look: dict[str, Any] = {"s": 90 if name == "unknown" else 40, "color": GREY, "marker": mark, "zorder": 4}
-            axes.scatter(row.at[which], np.full(which.sum(), height), label=LEGEND[name], clip_on=False, **look)
+            axes.scatter(row.at[which], np.full(which.sum(), height), label=_meaning(name), clip_on=False, **look)
     for at, own in zip(row.at[beyond], value[beyond], strict=True):
         end, up = (bottom, 7) if own < least else (top, -14)
         axes.annotate(_written(own), (at, end), (0, up), textcoords="offset points", ha="center", size=8, bbox=PAPER)
-    axes.set(ylim=(bottom, top), ylabel=TEXTS["explained"], title=TEXTS["skill"])
+    axes.set_ylim(bottom, top)
+    _name(axes, "skill")
     _percent(axes, [at for at in (-100, -50, 0, 50, 100) if at >= bottom])
 
 
@@ -212,30 +195,41 @@ def _draw_coverage(axes: Axes, trend: pd.DataFrame, row: _Row, recovery: Recover
     for level, (colour, mark) in SHOWN.items():
         value, low, high = (100 * trend[f"{name}_{percent(level)}"].to_numpy() for name in ("coverage", "low", "high"))
         axes.axhline(100 * level, color=colour, linewidth=1.2, linestyle="--", zorder=1)
-        axes.plot([], [], color=colour, marker=mark, linestyle="--", label=LEGEND[f"level_{percent(level)}"])
+        axes.plot([], [], color=colour, marker=mark, linestyle="--", label=_meaning(NAMES[level]))
         row.points(axes, value, low, high, level)
         if recovery is not None:
             held = 100 * recovery.coverage(level)
             axes.scatter(
-                row.at[-1:] / ASIDE**2, [held], s=44, color="black", marker="x", label=LEGEND["if_right"], zorder=4
+                row.at[-1:] / ASIDE**2, [held], s=44, color="black", marker="x", label=_meaning("if_right"), zorder=4
             )
-    axes.set(ylim=(100 - FULL, FULL), ylabel=TEXTS["inside"], title=TEXTS["coverage"])
+    axes.set_ylim(100 - FULL, FULL)
+    _name(axes, "coverage")
     _percent(axes, [0, 25, 50, 75, 90, 100])
 
 
+def _name(axes: Axes, panel: str) -> None:
+    say = texts_in()
+    axes.set(ylabel=say(f"picture.axis_{panel}"), title=say(f"picture.title_{panel}"))
+
+
+def _meaning(mark: str) -> str:
+    """What a mark stands for."""
+    return texts_in()(f"picture.mark_{mark}", level=numerals.level(SECOND if mark == NAMES[SECOND] else JUDGED))
+
+
 def _percent(axes: Axes, ticks: list[int]) -> None:
-    axes.set_yticks(ticks, [share(at / 100) for at in ticks])
+    axes.set_yticks(ticks, [numerals.share(at / 100) for at in ticks])
 
 
 def _written(skill: float) -> str:
     """Far beyond the axis nobody needs to know how far."""
     if abs(skill) < WRITTEN:
-        return share(round(skill / 100, 2))
-    return f"{'<' if skill < 0 else '>'}{share(np.sign(skill) * WRITTEN / 100)}"
+        return numerals.share(round(skill / 100, 2))
+    return f"{'<' if skill < 0 else '>'}{numerals.share(np.sign(skill) * WRITTEN / 100)}"
 
 
 def _legend(figure: Figure, panels: Iterable[Axes]) -> None:
     """One for all panels, below them."""
     found = {text: mark for axes in panels for mark, text in zip(*axes.get_legend_handles_labels(), strict=True)}
-    texts = [text for text in LEGEND.values() if text in found]
+    texts = [text for text in map(_meaning, MARKS) if text in found]
     figure.legend([found[text] for text in texts], texts, frameon=False, loc="outside lower left", handlelength=2.2)

@@ -12,15 +12,22 @@ function startAbove() {
     range.setAttribute("aria-valuetext", text);
   };
 
+  const write = (threshold) => {
+    box.value = editedText(threshold);
+    box.ariaInvalid = "false";
+  };
+
   range.addEventListener("input", () => {
     const at = Number(range.value);
     const threshold = data.thresholds[at];
-    box.value = threshold;
+    write(threshold);
     show({ at, threshold }, range);
   });
   box.addEventListener("input", () => {
-    if (!Number.isFinite(box.valueAsNumber)) return;
-    const place = thresholdPlace(data.thresholds, box.valueAsNumber);
+    const typed = typedNumber(box.value);
+    box.ariaInvalid = String(box.value.trim() !== "" && !Number.isFinite(typed));
+    if (!Number.isFinite(typed)) return;
+    const place = thresholdPlace(data.thresholds, typed);
     range.value = Math.round(place.at);
     show(place, box);
   });
@@ -28,7 +35,7 @@ function startAbove() {
   range.hidden = false;
   const at = Number(range.defaultValue);
   range.value = at;
-  box.value = data.thresholds[at];
+  write(data.thresholds[at]);
   show({ at, threshold: data.thresholds[at] }, range);
 }
 
@@ -63,13 +70,15 @@ function sentenceAbove(data, { at, threshold }) {
 /** A number of people with few digits; `amount` in above.py. */
 function amount(value) {
   const near = nearTo(value);
-  return near >= 1e6 ? say("above.million", { number: paddedText(near / 1e6, 3) }) : countText(near);
+  return near >= 1e6 ? millions(near, paddedText(near / 1e6, 3)) : countText(near);
 }
 
 function amounts(low, high) {
   if (Math.min(nearTo(low), nearTo(high)) < 1e6) return say("above.range", { low: amount(low), high: amount(high) });
   const [from, to] = [low, high].map((value) => paddedText(nearTo(value) / 1e6, 3));
-  return say("above.million", { number: say("above.range", { low: from, high: to }) });
+  return millions(nearTo(high), say("above.range", { low: from, high: to }));
 }
+
+const millions = (value, number) => say("above.million", { n: value / 1e6, number });
 
 const nearTo = (value) => (Math.abs(value) >= 1000 ? Number(value.toExponential(2)) : value);

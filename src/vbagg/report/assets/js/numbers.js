@@ -58,7 +58,7 @@ function countText(value) {
 /** A number that somebody chose, as `numerals.given` writes it. */
 function givenText(value) {
   const text = significantText(value, 10);
-  return Math.abs(value) < 10_000 ? text.replaceAll(",", "") : text;
+  return Math.abs(value) < texts.marks.given_from ? text.replaceAll(texts.marks.thousands, "") : text;
 }
 
 /** At least so many digits where they say something, as `numerals.significant` writes them. */
@@ -73,7 +73,7 @@ function paddedText(value, digits) {
   const power = Number(exponent);
   if (power >= -4 && power < 15) return signed(value, plainText(Math.abs(value), Math.max(0, digits - 1 - power)));
   const raised = `10${superscript(power)}`;
-  return signed(value, Number(mantissa) === 1 ? raised : `${stripped(mantissa)} \u00d7 ${raised}`);
+  return signed(value, Number(mantissa) === 1 ? raised : `${stripped(plainText(Number(mantissa), digits - 1))} \u00d7 ${raised}`);
 }
 
 function signed(value, text) {
@@ -82,5 +82,21 @@ function signed(value, text) {
 
 /** Without zeros at the end of decimals. */
 function stripped(text) {
-  return text.includes(".") && !text.includes("\u00d7") ? text.replace(/\.?0+$/, "") : text;
+  const mark = texts.marks.decimal;
+  if (!text.includes(mark) || text.includes("\u00d7")) return text;
+  const bare = text.replace(/0+$/, "");
+  return bare.endsWith(mark) ? bare.slice(0, -1) : bare;
+}
+
+/** A number to go on typing at: all its digits, and no marks between thousands. */
+function editedText(value) {
+  return String(value).replace("-", MINUS).replace(".", texts.marks.decimal);
+}
+
+/** What somebody typed, with a comma or a point before decimals; NaN if it is no number. */
+function typedNumber(text) {
+  const bare = text.replace(/\s/g, "").replace(MINUS, "-");
+  const grouped = texts.marks.thousands === "," && /^-?[1-9]\d{0,2}(,\d{3})+(\.\d*)?$/.test(bare);
+  const plain = bare.replaceAll(",", grouped ? "" : ".");
+  return /^-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
 }

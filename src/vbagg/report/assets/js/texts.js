@@ -5,8 +5,14 @@ const language = document.documentElement.lang;
 function say(name, values = {}) {
   const [section, key] = name.split(".");
   const found = texts[section][key];
-  const template = typeof found === "string" ? found : found[texts.marks.singular.includes(values.n) ? "one" : "other"];
+  const template = typeof found === "string" ? found : found[isSingular(values.n) ? "one" : "other"];
   return template.replace(/\{(\w+)\}/g, (place, word) => shownValue(values[word]));
+}
+
+/** Whether a number goes with the form `one`; the rule is in language.py. */
+function isSingular(n) {
+  const { singular, singular_parts } = texts.marks;
+  return singular.includes(singular_parts ? Math.floor(n) : n);
 }
 
 function shownValue(value) {
