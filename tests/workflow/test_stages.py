@@ -26,7 +26,6 @@ def test_finished_folds_are_kept_inside_the_folder_of_the_stage(tmp_path, monkey
     monkeypatch.setattr(Run, "prepared", lambda run: prepared)
     monkeypatch.setattr("vbagg.validate.cross_validate", validated)
     monkeypatch.setattr(stages, "_folds", lambda *arguments: None)
-    monkeypatch.setattr(stages, "replace", lambda found, **changes: found)
     monkeypatch.setattr(stages, "write_validation", lambda *arguments: None)
     run = Run(from_words({"response": response, "recovery": 0, "nested": "none"}), RunFolder(tmp_path / "out"))
     stages.VALIDATION.work(run, tmp_path / "fresh")

@@ -25,8 +25,8 @@ from vbagg.validate.content import content
 from vbagg.validate.inside import Known, claims_of_cells, scores_inside
 from vbagg.validate.kept import Kept
 from vbagg.validate.result import FoldResult
-from vbagg.validate.scales import CELLS, NAMED, Nested
-from vbagg.validate.unions import FEWEST_UNIONS, Unions, compact_group, group_of, unions
+from vbagg.validate.scales import CELLS, Nested
+from vbagg.validate.unions import FEWEST_UNIONS, NAMED, Unions, compact_group, group_of, unions
 
 Floats = NDArray[np.float64]
 SIZES = (2, 4, 8)

@@ -31,8 +31,6 @@ ALIKE = 0.5
 """Correlation of the tests of two scales."""
 INTERVAL = 0.9
 """Level of intervals of skill and coverage."""
-NAMED = "group"
-"""The scale of unions that a user named."""
 CELLS = "cells"
 """In the place of a scale: what the model that knows all bags claims of the cells inside these."""
 

@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 FEWEST_UNIONS = 4
 """Unions that a fit to them needs, to say anything."""
+NAMED = "group"
+"""The scale of unions that a user named."""
 AXES = 2
 """Principal axes of the means of bags that neighbours are sought along, where there are no coordinates."""
 

@@ -14,7 +14,7 @@ from vbagg import numerals
 from vbagg.language import ENGLISH, written_in
 from vbagg.texts import Texts, texts_in
 from vbagg.validate.bag_scores import percent
-from vbagg.validate.scales import NAMED
+from vbagg.validate.unions import NAMED
 
 if TYPE_CHECKING:
     from vbagg.validate.carried import Estimate

@@ -13,7 +13,7 @@ from vbagg.report import Explained, Figure, Section, Table
 from vbagg.validate.bag_scores import LEVELS, percent
 from vbagg.validate.picture import PANELS
 from vbagg.validate.recovered import R2_WITHIN
-from vbagg.validate.scales import NAMED
+from vbagg.validate.unions import NAMED
 
 if TYPE_CHECKING:
     from vbagg.report.content import TableText
