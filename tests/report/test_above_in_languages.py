@@ -47,16 +47,16 @@ def page_in(language: str, folder: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize(
     ("language", "value", "text"),
     [
-        ("fr", 1_234_000, "1,23 million"),
-        ("fr", 1_999_000, "2,00 millions"),
+        ("fr", 1_234_000, "1,23\u00a0million"),
+        ("fr", 1_999_000, "2,00\u00a0millions"),
         ("fr", 235_000, "235\u202f000"),
         ("fr", 3.21, "3,2"),
-        ("es", 1_000_000, "1,00 millón"),
-        ("es", 1_234_000, "1,23 millones"),
+        ("es", 1_000_000, "1,00\u00a0millón"),
+        ("es", 1_234_000, "1,23\u00a0millones"),
         ("es", 2345, "2340"),
-        ("pt", 1_000_000, "1,00 milhão"),
-        ("pt", 1_990_000, "1,99 milhões"),
-        ("pt", 1_234_000_000, "1\u202f230 milhões"),
+        ("pt", 1_000_000, "1,00\u00a0milhão"),
+        ("pt", 1_990_000, "1,99\u00a0milhões"),
+        ("pt", 1_234_000_000, "1\u202f230\u00a0milhões"),
     ],
 )
 def test_amounts_are_written_as_the_language_has_it(language: str, value: float, text: str) -> None:
@@ -66,21 +66,23 @@ def test_amounts_are_written_as_the_language_has_it(language: str, value: float,
 
 def test_ranges_have_the_form_of_their_upper_end() -> None:
     with written_in("fr"):
-        assert amounts(texts_in(), 1.2e6, 1.9e6) == "de 1,20 à 1,90 million"
-        assert amounts(texts_in(), 1.2e6, 3.4e6) == "de 1,20 à 3,40 millions"
-        assert amounts(texts_in(), 899_000, 1.51e6) == "de 899\u202f000 à 1,51 million"
+        assert amounts(texts_in(), 1.2e6, 1.9e6) == "de 1,20 à 1,90\u00a0million"
+        assert amounts(texts_in(), 1.2e6, 3.4e6) == "de 1,20 à 3,40\u00a0millions"
+        assert amounts(texts_in(), 899_000, 1.51e6) == "de 899\u202f000 à 1,51\u00a0million"
 
 
 def test_the_french_sentences() -> None:
     one, at = curve(units=OWN["fr"]), curve().at_start
     assert told("fr", one, at) == (
-        "Sur une population de 5,31 millions, environ 1,67 million (de 1,36 à 2,11 millions) vivent là où le taux"
-        " dépasse 20 cas pour 1\u202f000 habitants."
+        "Sur une population de 5,31\u00a0millions, environ 1,67\u00a0million (de 1,36 à 2,11\u00a0millions) vivent là"
+        " où le taux dépasse 20 cas pour 1\u202f000 habitants."
     )
     area = told("fr", replace(one, counted="area", units="cas pour 1 km²"), at)
-    assert area.endswith("20 cas pour 1 km²\u00a0: environ 1,67 million sur 5,31 millions (de 1,36 à 2,11 millions).")
+    assert area.endswith(
+        "20 cas pour 1 km²\u00a0: environ 1,67\u00a0million sur 5,31\u00a0millions (de 1,36 à 2,11\u00a0millions)."
+    )
     risk = told("fr", replace(one, counted="expected", units="", response="cas"), at)
-    assert risk.startswith("Sur un nombre attendu de 5,31 millions (cas), environ 1,67 million (de 1,36 à")
+    assert risk.startswith("Sur un nombre attendu de 5,31\u00a0millions (cas), environ 1,67\u00a0million (de 1,36 à")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
