@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from accessibility import grave_faults
-from small_curve import curve
+from small_curve import THRESHOLDS, curve
 from small_report import small_report
 
 from vbagg.language import LANGUAGES, written_in
@@ -167,6 +167,20 @@ def test_on_a_phone(visit: Callable[..., Any], tmp_path: Path, language: str) ->
     assert all(one["x"] + one["width"] < other["x"] for one, other in pairwise(boxes))
     assert boxes[0]["x"] >= 0
     assert boxes[-1]["x"] + boxes[-1]["width"] <= 390
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_nothing_moves_under_the_knob(visit: Callable[..., Any], tmp_path: Path, language: str) -> None:
+    """Sentences of all thresholds have room."""
+    page = visit(page_in(language, tmp_path))
+    slider, sentences = page.get_by_role("slider"), page.locator("#vbagg-above-sentence")
+    for width in (1280, 1000, 800, 390, 360):
+        page.set_viewport_size({"width": width, "height": 844})
+        heights = set()
+        for at in range(len(THRESHOLDS)):
+            slider.fill(str(at))
+            heights.add(sentences.bounding_box()["height"])
+        assert len(heights) == 1, (width, heights)
 
 
 def test_nothing_stands_in_anybodys_way(visit: Callable[..., Any], tmp_path: Path) -> None:
