@@ -123,6 +123,7 @@ def test_intervals(found, text):
         (numerals.share, 0.00001, ("under 0.01%", "moins de 0,01\u00a0%", "menos del 0,01\u00a0%", "menos de 0,01%")),
         (numerals.level, 0.999, ("99.9%", "99,9\u00a0%", "99,9\u00a0%", "99,9%")),
         (numerals.percent, -0.3, ("\u221230%", "\u221230\u00a0%", "\u221230\u00a0%", "\u221230%")),
+        (numerals.probability, 0.0004, ("< 0.001", *["< 0,001"] * 3)),
         (numerals.correlation, -0.001, ("0.00", "0,00", "0,00", "0,00")),
         (numerals.coordinate, -18.5, ("-18.5",) * 4),
     ],

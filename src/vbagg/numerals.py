@@ -64,7 +64,8 @@ def level(value: float) -> str:
 
 def probability(value: float) -> str:
     """A p-value, with its sign: "= 0.03"."""
-    return "< 0.001" if value < 0.001 else f"= {significant(value, 2)}"
+    least = 0.001
+    return f"< {given(least)}" if value < least else f"= {significant(value, 2)}"
 
 
 def given(value: float) -> str:

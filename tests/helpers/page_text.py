@@ -6,6 +6,6 @@ from html import unescape
 SILENT = re.compile(r"<(script|style)\b.*?</\1>", re.DOTALL)
 
 
-def text_of(page: str) -> str:
+def without_tags(page: str) -> str:
     """Text of a page, as a reader sees it."""
     return unescape(re.sub(r"<[^>]*>", "", SILENT.sub("", page)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from accessibility import grave_faults
-from small_curve import curve
+from small_curve import THRESHOLDS, curve
 from small_report import small_report
 
 from vbagg.language import LANGUAGES, written_in
@@ -47,16 +47,16 @@ def page_in(language: str, folder: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize(
     ("language", "value", "text"),
     [
-        ("fr", 1_234_000, "1,23 million"),
-        ("fr", 1_999_000, "2,00 millions"),
+        ("fr", 1_234_000, "1,23\u00a0million"),
+        ("fr", 1_999_000, "2,00\u00a0millions"),
         ("fr", 235_000, "235\u202f000"),
         ("fr", 3.21, "3,2"),
-        ("es", 1_000_000, "1,00 millón"),
-        ("es", 1_234_000, "1,23 millones"),
+        ("es", 1_000_000, "1,00\u00a0millón"),
+        ("es", 1_234_000, "1,23\u00a0millones"),
         ("es", 2345, "2340"),
-        ("pt", 1_000_000, "1,00 milhão"),
-        ("pt", 1_990_000, "1,99 milhões"),
-        ("pt", 1_234_000_000, "1\u202f230 milhões"),
+        ("pt", 1_000_000, "1,00\u00a0milhão"),
+        ("pt", 1_990_000, "1,99\u00a0milhões"),
+        ("pt", 1_234_000_000, "1\u202f230\u00a0milhões"),
     ],
 )
 def test_amounts_are_written_as_the_language_has_it(language: str, value: float, text: str) -> None:
@@ -66,21 +66,23 @@ def test_amounts_are_written_as_the_language_has_it(language: str, value: float,
 
 def test_ranges_have_the_form_of_their_upper_end() -> None:
     with written_in("fr"):
-        assert amounts(texts_in(), 1.2e6, 1.9e6) == "de 1,20 à 1,90 million"
-        assert amounts(texts_in(), 1.2e6, 3.4e6) == "de 1,20 à 3,40 millions"
-        assert amounts(texts_in(), 899_000, 1.51e6) == "de 899\u202f000 à 1,51 million"
+        assert amounts(texts_in(), 1.2e6, 1.9e6) == "de 1,20 à 1,90\u00a0million"
+        assert amounts(texts_in(), 1.2e6, 3.4e6) == "de 1,20 à 3,40\u00a0millions"
+        assert amounts(texts_in(), 899_000, 1.51e6) == "de 899\u202f000 à 1,51\u00a0million"
 
 
 def test_the_french_sentences() -> None:
     one, at = curve(units=OWN["fr"]), curve().at_start
     assert told("fr", one, at) == (
-        "Sur une population de 5,31 millions, environ 1,67 million (de 1,36 à 2,11 millions) vivent là où le taux"
-        " dépasse 20 cas pour 1\u202f000 habitants."
+        "Sur une population de 5,31\u00a0millions, environ 1,67\u00a0million (de 1,36 à 2,11\u00a0millions) vivent là"
+        " où le taux dépasse 20 cas pour 1\u202f000 habitants."
     )
     area = told("fr", replace(one, counted="area", units="cas pour 1 km²"), at)
-    assert area.endswith("20 cas pour 1 km²\u00a0: environ 1,67 million sur 5,31 millions (de 1,36 à 2,11 millions).")
+    assert area.endswith(
+        "20 cas pour 1 km²\u00a0: environ 1,67\u00a0million sur 5,31\u00a0millions (de 1,36 à 2,11\u00a0millions)."
+    )
     risk = told("fr", replace(one, counted="expected", units="", response="cas"), at)
-    assert risk.startswith("Sur un nombre attendu de 5,31 millions (cas), environ 1,67 million (de 1,36 à")
+    assert risk.startswith("Sur un nombre attendu de 5,31\u00a0millions (cas), environ 1,67\u00a0million (de 1,36 à")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -165,6 +167,20 @@ def test_on_a_phone(visit: Callable[..., Any], tmp_path: Path, language: str) ->
     assert all(one["x"] + one["width"] < other["x"] for one, other in pairwise(boxes))
     assert boxes[0]["x"] >= 0
     assert boxes[-1]["x"] + boxes[-1]["width"] <= 390
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_nothing_moves_under_the_knob(visit: Callable[..., Any], tmp_path: Path, language: str) -> None:
+    """Sentences of all thresholds have room."""
+    page = visit(page_in(language, tmp_path))
+    slider, sentences = page.get_by_role("slider"), page.locator("#vbagg-above-sentence")
+    for width in (1280, 1000, 800, 390, 360):
+        page.set_viewport_size({"width": width, "height": 844})
+        heights = set()
+        for at in range(len(THRESHOLDS)):
+            slider.fill(str(at))
+            heights.add(sentences.bounding_box()["height"])
+        assert len(heights) == 1, (width, heights)
 
 
 def test_nothing_stands_in_anybodys_way(visit: Callable[..., Any], tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from accessibility import grave_faults
 from english import left_in_english
+from small_curve import curve
 from small_report import expect_text, hover, shown, small_report
 
 from vbagg import numerals
@@ -130,7 +131,9 @@ def test_what_stays_english_says_so(language: str) -> None:
 @pytest.mark.parametrize("language", OTHERS)
 def test_hostile_names_are_text(language: str) -> None:
     judgement = Judgement("no", HOSTILE, HOSTILE, [HOSTILE])
-    report = Report(HOSTILE, HOSTILE, HOSTILE, judgement, [(HOSTILE, HOSTILE)], [many_areas()], language=language)
+    above = curve(units=HOSTILE, response=HOSTILE, notes=[HOSTILE])
+    shown = {"above": above, "tables": [many_areas()]}
+    report = Report(HOSTILE, HOSTILE, HOSTILE, judgement, [(HOSTILE, HOSTILE)], language=language, **shown)
     sections = [Section(HOSTILE, "s", [HOSTILE, Foreign([HOSTILE, Finding("error", HOSTILE)])])]
     page = page_html(replace(report, sections=sections, made_with=MadeWith(HOSTILE, HOSTILE, HOSTILE)))
     assert "<img src=x" not in page

@@ -10,7 +10,7 @@ import rioxarray  # noqa: F401  (adds the accessor `rio`)
 import tiny_country as tiny
 import xarray
 from geofiles import write_raster
-from page_text import text_of
+from page_text import without_tags
 from shapely import box
 
 from vbagg import geo, numerals
@@ -87,7 +87,7 @@ def test_the_command_line_and_python_say_the_same(own, capsys):
     assert {"total", "predicted_upper", "extrapolated"} <= set(table)
     assert found.beyond().cells == int(np.isfinite(maps["rate_mean"]).sum())
     assert maps.attrs["response"] == "cases"
-    page = text_of(found.pages()[0].read_text(encoding="utf-8"))
+    page = without_tags(found.pages()[0].read_text(encoding="utf-8"))
     assert "How far to trust it" in page
     assert found.beyond().sentences()[0] in page
 

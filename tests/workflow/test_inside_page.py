@@ -6,10 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from english import left_in_english
 from made_refits import refits
 from made_scales import cells, made, scale
+from page_text import without_tags
 
 from vbagg.geo.units import Units
+from vbagg.language import ENGLISH, LANGUAGES, written_in
+from vbagg.report import Report, Section
+from vbagg.report.page import page_html
 from vbagg.texts import texts_in
 from vbagg.validate.result import FoldResult
 from vbagg.validate.scales import CELLS, Nested
@@ -105,6 +110,26 @@ def test_tables_for_the_statistician():
     assert {row[0]: row[1:] for row in measures.rows}["Recovered of what differs inside districts"] == ["30%", "10%"]
     assert measures.rows[-1] == ["Inside 95% intervals", "96%", "0%"]
     assert note == "A note."
+
+
+@pytest.mark.parametrize("language", [language for language in LANGUAGES if language != ENGLISH])
+def test_all_of_it_is_said_in_the_language(tmp_path, language):
+    """Words, pictures and tables, and numbers in them."""
+    tested = found(made(), refits(6.0, 8.0))
+    with written_in(language):
+        say = texts_in()
+        blocks = [inside_words(say, tested), *inside_figures(say, tested, tmp_path).values()]
+        tables = inside_section(say, tested)
+    sections = [Section("x", "validation", blocks)]
+    page = page_html(Report("x", sections=sections, appendix=[tables], language=language))
+    assert left_in_english(page, language) == []
+    text = without_tags(page)
+    for told in (say("inside.title"), say("inside.groups"), say("inside.about_skill"), say("inside.scales")):
+        assert told in text
+    assert "< 0,001" in text
+    assert "0.001" not in text
+    assert "{" not in text
+    assert 'href="#word-refit"' in page
 
 
 def test_skill_that_is_not_known_is_a_dash():

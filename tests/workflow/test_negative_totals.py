@@ -7,7 +7,7 @@ import geopandas as gpd
 import numpy as np
 import pytest
 from matplotlib import image
-from page_text import text_of
+from page_text import without_tags
 from tiny_country import CHEAP, frame, write_files
 
 from vbagg import geo
@@ -136,7 +136,7 @@ def test_a_run(tmp_path):
     assert isinstance(table, gpd.GeoDataFrame)
     np.testing.assert_allclose(table["observed"], CHANGE)
     assert (table["rate"] < 0).any()
-    assert "link identity" in text_of(Path(run.pages()[0]).read_text())
+    assert "link identity" in without_tags(Path(run.pages()[0]).read_text())
 
 
 def test_a_folder_says_whether_totals_may_be_negative(tmp_path):

@@ -6,7 +6,7 @@ import geopandas as gpd
 import numpy as np
 import pytest
 import rasterio
-from page_text import text_of
+from page_text import without_tags
 from small_surveys import LAT, LON, surveys
 from tiny_country import CHEAP, write_files
 
@@ -133,7 +133,7 @@ def test_points_with_the_likelihood_of_polygons(tmp_path):
     (learnt,) = run.model().observations_
     assert (learnt.likelihood, learnt.intercept) == ("poisson", None)
     assert point_bags(run.prepared()).weight.tolist() == table["people"].tolist()
-    page = text_of(run.pages()[0].read_text(encoding="utf-8"))
+    page = without_tags(run.pages()[0].read_text(encoding="utf-8"))
     assert "They have the likelihood of the polygons" in page
     plain = geo.run(tmp_path / "plain", progress=False, **words(files, skip_validation=True))
     with pytest.raises(ValueError, match="is not there, since the run has no points"):

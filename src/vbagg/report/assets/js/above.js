@@ -14,7 +14,7 @@ function startAbove() {
 
   const write = (threshold) => {
     box.value = editedText(threshold);
-    box.ariaInvalid = "false";
+    box.setAttribute("aria-invalid", "false");
   };
 
   range.addEventListener("input", () => {
@@ -25,7 +25,7 @@ function startAbove() {
   });
   box.addEventListener("input", () => {
     const typed = typedNumber(box.value);
-    box.ariaInvalid = String(box.value.trim() !== "" && !Number.isFinite(typed));
+    box.setAttribute("aria-invalid", String(box.value.trim() !== "" && !Number.isFinite(typed)));
     if (!Number.isFinite(typed)) return;
     const place = thresholdPlace(data.thresholds, typed);
     range.value = Math.round(place.at);
