@@ -24,6 +24,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 from common import machine, timed, write_json
@@ -159,6 +160,7 @@ def main() -> None:
     for seed in range(first, last):
         if seed not in [row["seed"] for row in rows]:
             rows.append(one_row(seed, options.documents))
+            jax.clear_caches()  # compiled functions of fixed parameters pile up
             write_json(path, {"vbagg": vbagg.__version__, "machine": machine(), "rows": rows})
             print(seed, rows[-1]["skill"], rows[-1]["expected_skill"], rows[-1]["verdict"], flush=True)
     print(told(rows))

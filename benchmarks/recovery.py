@@ -31,6 +31,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 from common import machine, timed, write_json
@@ -128,6 +129,7 @@ def main() -> None:
     for setting in itertools.product(range(options.seeds), DISTRICTS):
         if setting not in there:
             rows.append(row(*setting, options.scale))
+            jax.clear_caches()  # compiled functions of fixed parameters pile up
             write_json(path, {"options": vars(options), "rows": rows, "machine": machine()})
     table = pd.json_normalize(rows)
     with pd.option_context("display.width", 250, "display.max_columns", 40):

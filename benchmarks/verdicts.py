@@ -21,6 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import jax
 import nested as nested_data
 import numpy as np
 import pandas as pd
@@ -180,6 +181,7 @@ def main() -> None:
         for name in DATA if options.data == "all" else options.data.split(","):
             if (name, seed) not in done:
                 rows.append(one_row(name, seed))
+                jax.clear_caches()  # compiled functions of fixed parameters pile up
                 write_json(path, {"vbagg": vbagg.__version__, "machine": machine(), "rows": rows})
                 print(name, seed, rows[-1]["word"], rows[-1]["p"], rows[-1]["skill"], flush=True)
     print(told(rows))
