@@ -63,7 +63,7 @@ AGREEMENT = Line(0.0, 0.2, 0.4, 0.25)
 """Of correlations as Fisher's z."""
 TOLD = Line(0.0, 0.4, 0.6, 0.5)
 """Of logarithms of how much of the differences is told."""
-WIDTH = Line(0.0, 0.1, 0.5, 0.2)
+WIDTH = Line(0.0, 0.2, 0.5, 0.1)
 """Of logarithms of widths."""
 
 
