@@ -213,7 +213,7 @@ TABLES = {
         csv(changed((6, 2), "1.520"), separator=";"),
         r"the point of '1.520' \(line 7\) may be that of thousands or of decimals",
     ),
-    "decimal comma": ("counts.csv", csv(changed((6, 2), "12,5"), separator=";"), "got '12,5' for '102'"),
+    "decimal comma between commas": ("counts.csv", csv(changed((6, 2), '"12,5"')), "got '12,5' for '102'"),
     "several sheets": ("counts.xlsx", excel(change=several_sheets), "has several sheets: 'Sheet', '2019', '2020'"),
     "merged header": ("counts.xlsx", excel(change=merged_header), r"its header has merged cells \(C1:D1\)"),
     "merged keys": ("counts.xlsx", excel(change=merged_keys), "row 4 has none beside .*merged cells must go"),
