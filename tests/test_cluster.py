@@ -138,6 +138,7 @@ class TestClient:
         recovery(fitted, data.bags, data.y, client=client, progress=told.append, **options)
         assert all(entry["kept"] for entry in told)
 
+    @pytest.mark.slow
     def test_folds_of_bags_in_files_are_fitted_by_all_workers(self, client, data, tmp_path):
         frame = pd.DataFrame(data.bags.X[:, :3], columns=["x", "y", "rain"])
         frame["weight"] = data.bags.weight * np.linspace(0.5, 2, len(frame))
@@ -169,6 +170,7 @@ class TestClient:
         with pytest.raises(ValueError, match="validated by workers, without `offset`: give a `client`"):
             cross_validate(models, stored, data.y, folds, **options)
 
+    @pytest.mark.slow
     def test_a_run_on_workers_is_that_of_one_process(self, client, tmp_path, monkeypatch):
         country = write_country(tmp_path / "country", scale=0.002, n_districts=24, n_health_areas=5)
         options = {"polygons": country.districts, "id": "id", "response": "cases", "population": country.population}

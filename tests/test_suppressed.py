@@ -228,7 +228,7 @@ def test_bags_of_one_individual_against_a_dense_grid(likelihood):
     assert evidence - 0.1 < fit.elbo_ < evidence
 
 
-@pytest.mark.parametrize(("upper", "n"), [(4.0, 25), (30.0, 9)])
+@pytest.mark.parametrize(("upper", "n"), [pytest.param(4.0, 25, marks=pytest.mark.slow), (30.0, 9)])
 def test_counts_that_are_all_below_a_bound_against_a_dense_grid(upper, n):
     """One latent value for all: nothing is told about small rates, and those that would show are ruled out."""
     kernel = kernels.RBF(variance=1e-6, lengthscale=1.0, fixed=("variance", "lengthscale"))

@@ -230,6 +230,7 @@ def test_large_bags_of_a_further_kind_are_represented_too():
     np.testing.assert_allclose(few.posterior(bags).mean, every.posterior(bags).mean, rtol=0.05)
 
 
+@pytest.mark.slow
 def test_surveys_bring_cells_nearer_to_the_truth():
     bags, y = country(sizes=(12,) * 10)
     places, positive, trials = points(60)

@@ -41,6 +41,7 @@ def finished(country, tmp_path_factory):
         category=country.folder / "cover.tif",
         landmarks=8,
         folds=2,
+        nested="none",
         recovery=1,
         quantile=0.1,
         progress=False,

@@ -116,6 +116,7 @@ def copied(finished, tmp_path):
     return out
 
 
+@pytest.mark.slow
 def test_a_setting_that_only_labels_a_stage_makes_it_anew(copied, capsys):
     """`per` is a setting of maps, and validation reads it too."""
     done = stages_done(copied, capsys, "--per", "100")
