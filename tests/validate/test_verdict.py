@@ -8,7 +8,7 @@ from made_scales import cells, made, scale
 from scipy import stats
 
 from vbagg.language import written_in
-from vbagg.validate.carried import AGREEMENT, TOLD, WIDTH, carry
+from vbagg.validate.carried import AGREEMENT, TOLD, WIDTH, Line, carry
 from vbagg.validate.scales import Nested
 from vbagg.validate.sums import Sums
 from vbagg.validate.verdict import FEWEST_BAGS, Reason, Verdict, judge
@@ -80,6 +80,13 @@ def test_skill_of_cells_is_that_of_claims_corrected_by_what_is_seen():
     found = carry({"2": Sums.of(table)}, cells(base).table).skill
     assert found.value == pytest.approx(2 * r * np.sqrt(q) - q, rel=0.03)
     assert found.low < found.value < found.high
+
+
+def test_cells_deviate_in_ways_of_which_scales_say_nothing():
+    seen = [(0.7, 0.4, 0.02), (1.4, 0.1, 0.05)]
+    (value, sd), (same, wider) = (Line(0.0, 0.2, 0.4, 0.25, own).at(3.6, seen) for own in (0.0, 0.3))
+    assert value == same
+    assert wider**2 == pytest.approx(sd**2 + 0.09)
 
 
 def test_what_refits_recover_is_where_skill_begins():

@@ -38,14 +38,15 @@ HIGHEST = 0.98
 class Line:
     """Prior of a line: its value and standard deviation at the cells, and that of scales about it, beyond chance.
 
-    Models of few unions claim too little: `above` is how much higher scales are on average than cells. Seen in
-    simulated countries of all kinds (`benchmarks/carried.py`).
+    Models of few unions claim too little: `above` is how much higher scales are on average than cells. Cells deviate by
+    `own_sd` in ways of which scales say nothing. Seen in simulated countries of all kinds (`benchmarks/carried.py`).
     """
 
     mean: float
     sd: float
     scale_sd: float
     above: float
+    own_sd: float = 0.0
     slope_sd: float = 0.05
 
     def at(self, parts: float, seen: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
@@ -56,12 +57,13 @@ class Line:
         prior = np.diag([self.sd**2, self.slope_sd**2])
         gain = prior @ design.T @ np.linalg.inv(design @ prior @ design.T + noise)
         left = prior - gain @ design @ prior
-        return float(self.mean + gain[0] @ (values - self.mean - self.above)), float(np.sqrt(left[0, 0]))
+        sd = np.sqrt(left[0, 0] + self.own_sd**2)
+        return float(self.mean + gain[0] @ (values - self.mean - self.above)), float(sd)
 
 
-AGREEMENT = Line(0.0, 0.2, 0.4, 0.25)
+AGREEMENT = Line(0.0, 0.2, 0.4, 0.25, 0.2)
 """Of correlations as Fisher's z."""
-TOLD = Line(0.0, 0.4, 0.6, 0.5)
+TOLD = Line(0.0, 0.4, 0.6, 0.5, 0.3)
 """Of logarithms of how much of the differences is told."""
 WIDTH = Line(0.0, 0.2, 0.5, 0.1)
 """Of logarithms of widths."""
