@@ -171,7 +171,11 @@ def test_skill_that_is_not_known_is_not_told():
     hidden.table["noise"] = 100.0  # all of it may be chance
     told = judge(Nested((hidden, known), cells(0.4))).because[0]
     assert (told.name, told.values["unions"]) == ("told", 15)
-    assert judge(Nested((hidden,), cells(0.4))).because[0].name == "not_told"
+    alone = Nested((hidden,), cells(0.4))
+    assert judge(alone).because[0].name == "unmeasured"
+    skill = alone.cells().skill
+    assert skill.value == pytest.approx(0.4)
+    assert skill.low < 0.3 < 0.5 < skill.high
 
 
 def test_few_bags_are_said_to_be_too_few():

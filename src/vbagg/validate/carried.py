@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 RESAMPLED, DRAWS = 400, 2000
 ENDS = (0.05, 0.95)
 LEAST, MOST = 1e-3, 1 - 1e-3
+LEAST_REAL = 0.05
+"""Share of differences that chance must leave, to say how well they are told."""
 HIGHEST = 0.98
 """Correlation that is taken for one."""
 
@@ -51,6 +53,8 @@ class Line:
 
     def at(self, parts: float, seen: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
         """Mean and standard deviation at cells, so many `parts` of an area in logarithms, given what was seen."""
+        if not seen:
+            return self.mean, float(np.hypot(self.sd, self.own_sd))
         place, values, variance = (np.array(column) for column in zip(*seen, strict=True))
         design = np.stack([np.ones_like(place), place - parts], axis=1)
         noise = np.diag(variance + self.scale_sd**2)
@@ -107,7 +111,8 @@ def carry(scales: Mapping[str, Sums], cells: pd.DataFrame, recovery: Recovery | 
     right = recovery if recovery is not None and recovery.has_results else None
 
     def normal(line: Line, what: Callable[[Sums], Floats]) -> tuple[float, float]:
-        return line.at(parts, [_seen(one, what) for one in scales.values()])
+        seen = [_seen(one, what) for one in scales.values()]
+        return line.at(parts, [one for one in seen if np.isfinite(one).all()])
 
     if_right = claimed if right is None or np.isnan(right.skill) else right.skill
     skill = _skill(normal(AGREEMENT, _agreement), normal(TOLD, _log_told), if_right)
@@ -140,7 +145,9 @@ def _seen(sums: Sums, what: Any) -> tuple[float, float, float]:
     """Logarithm of the number of parts, of a factor, and the latter's variance by chance."""
     total = sums.total()
     drawn = what(sums.resampled(RESAMPLED))
-    return float(np.log(total.bags[0] / len(sums.own))), float(what(total)[0]), float(np.var(drawn))
+    known = drawn[np.isfinite(drawn)]
+    variance = float(np.var(known)) * len(drawn) / len(known) if len(known) else np.nan
+    return float(np.log(total.bags[0] / len(sums.own))), float(what(total)[0]), variance
 
 
 def _agreement(sums: Sums) -> Floats:
@@ -155,8 +162,9 @@ def _log_told(sums: Sums) -> Floats:
 
 
 def _real(sums: Sums) -> Floats:
-    """Squared differences observed, without chance."""
-    return np.maximum(np.maximum(sums.one - sums.noise, 0.05 * sums.one), 1e-300)
+    """Squared differences observed, without chance; NaN where that explains nearly all of them."""
+    real = sums.one - sums.noise
+    return np.where(real > LEAST_REAL * sums.one, real, np.nan)
 
 
 def _fisher(correlation: Any) -> Any:

@@ -132,8 +132,10 @@ def _inside_unions(nested: Nested, bags: str) -> Reason:
     values: Values = {"bags": bags, "unions": int(best["unions"])}
     named = "_named" if best["scale"] == NAMED else ""
     p = nested.p_value()
-    if p >= LIKELY or not len(known):
+    if p >= LIKELY:
         return Reason(f"not_told{named}", values, "no")
+    if not len(known):
+        return Reason("unmeasured", values, "yes" if p < CLEAR else "with care")
     values = {**values, "skill": _share(max(best["skill"], 0.0))}
     return Reason(f"told{named}", values, "yes") if p < CLEAR else Reason(f"perhaps{named}", values, "with care")
 
